@@ -12,7 +12,7 @@ import numpy as np
 import programs
 from bad_input import DATA, NO_INPUT, STOPPED, USAGE
 from png import png
-from processes import wait_for
+from processes import changes, content, wait_for
 from programs import ProgramFailed, Result, checkpoints
 
 STEPS = 60
@@ -23,7 +23,7 @@ SETTLE = 30  # seconds in which the ranks of a killed program must save
 
 def check(context):
     """carillon"""
-    for case in (_whole, _targets, _commands, _options, _fine_tuning, _failure, _one_class, _unusable, _own_folder, _links, _splits, _changes, _stops, _kill):
+    for case in (_whole, _targets, _commands, _options, _fresh, _fine_tuning, _failure, _one_class, _unusable, _own_folder, _links, _splits, _changes, _stops, _kill):
         try:
             yield from case(context)
         except ProgramFailed as error:
@@ -216,6 +216,30 @@ def _options(context):
         done = context.run_command(command(context, run, data, *words))
         wrong = done.complaint(USAGE, names) or ("records exist" if data.exists() else "")
         yield _result(f"{words[0]} {words[1]} is refused", wrong)
+
+
+def _fresh(context):
+    """--fresh"""
+    run, data = _places(context)
+    first = context.run_command(command(context, run, data, *QUICK[:-1], 3))
+    if first.code != 0:
+        raise ProgramFailed(first.explain())
+    before = content(run)
+    for words, names in (
+        (("--decay-exclude", "absent/*"), ("absent/*",)),
+        (("--micro-batch", 3), ("--micro-batch",)),
+        (("--clip-norm", 1, "--init-exclude", "x"), ("--init-exclude",)),
+    ):
+        done = context.run_command(command(context, run, data, *QUICK[:-1], 2, *words, "--fresh"))
+        wrong = done.complaint(USAGE, names) or changes(run, before)
+        yield _result(f"--fresh keeps the training if {words[0]} is refused", wrong)
+    done = context.run_command(command(context, run, data, *QUICK[:-1], 2, "--seed", 2, "--fresh"))
+    found = [path.name for path in checkpoints(run)]
+    steps = json.loads((run / "plan.json").read_text())["steps"]
+    wrong = done.complaint(0) or (found != ["model.ckpt-2.h5"] and f"{found}") or (steps != 2 and f"the plan has {steps} steps")
+    yield _result("--fresh replaces the training and its plan", wrong)
+    again = context.run_command(command(context, run, data, *QUICK[:-1], 2, "--seed", 2))
+    yield _result("the same command without --fresh finds it finished", again.complaint(0) or ("is finished" not in again.output and again.output))
 
 
 def _fine_tuning(context):

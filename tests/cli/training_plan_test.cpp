@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "carillon/core/error.h"
+#include "src/train/checkpointing/run_checkpoints.h"
 
 namespace carillon {
 namespace {
@@ -55,6 +56,41 @@ TEST(TrainingPlan, IsReadAsItWasWritten) {
   std::string line;
   std::getline(settings, line);
   EXPECT_EQ(line, "model = resnet9");
+}
+
+/// The plan must belong to the checkpoints of the directory at any time.
+TEST(TrainingPlan, OfAFreshTrainingWaitsUntilTheEarlierCheckpointsAreRemoved) {
+  const fs::path folder = scratch();
+  write_plan(folder, {.network = "resnet9"}, "model = resnet9\n");
+  std::ofstream(folder / "model.ckpt-3.h5") << "x";
+  write_next_plan(folder, {.network = "resnet18"}, "model = resnet18\n");
+  EXPECT_EQ(read_plan(folder)->network, "resnet9");
+  remove_run_files(folder);
+  EXPECT_FALSE(fs::exists(folder / "model.ckpt-3.h5"));
+  EXPECT_EQ(read_plan(folder)->network, "resnet18");
+  for (const fs::path& settings : {settings_path(folder), folder / "next-plan.cfg"}) {  // a restart reads the second
+    std::string line;
+    std::ifstream file(settings);
+    std::getline(file, line);
+    EXPECT_EQ(line, "model = resnet18") << settings;
+  }
+  EXPECT_FALSE(remove_next_plan(folder));
+}
+
+TEST(TrainingPlan, OfAFreshTrainingThatDidNotBeginIsRemoved) {
+  const fs::path folder = scratch();
+  write_plan(folder, {.network = "resnet9"}, "model = resnet9\n");
+  write_next_plan(folder, {.network = "resnet18"}, "model = resnet18\n");
+  EXPECT_TRUE(remove_next_plan(folder));
+  EXPECT_EQ(read_plan(folder)->network, "resnet9");
+  EXPECT_FALSE(fs::exists(folder / "next-plan.cfg"));
+}
+
+TEST(TrainingPlan, DoesNotOutliveItsCheckpoints) {
+  const fs::path folder = scratch();
+  write_plan(folder, {.network = "resnet9"}, "model = resnet9\n");
+  remove_run_files(folder);
+  EXPECT_FALSE(read_plan(folder));
 }
 
 TEST(TrainingPlan, OtherContentsAreRefusedByName) {

@@ -1,16 +1,16 @@
 """Train directories that are not empty: --fresh, a finished run, nothing left to train."""
 
-from cases import judge, results, train, trained
+from cases import judge, results, start, train, trained
 
 import programs
-from bad_input import NO_INPUT
-from processes import changes, content
+from bad_input import IO, NO_INPUT
+from processes import TIMEOUT, changes, content, faulty
 from programs import checkpoint
 
 
 def check(context):
     """train directory"""
-    yield from results(context, (_fresh, _finished_run, _nothing_to_train))
+    yield from results(context, (_fresh, _fresh_without_space, _finished_run, _nothing_to_train))
 
 
 def _fresh(context, data):
@@ -28,6 +28,20 @@ def _fresh(context, data):
     wrong = f"directory: {sorted(found)}" if not kept | {"model.ckpt-60.h5"} <= found else ""
     wrong = wrong or ("model.ckpt-100.h5 is still there" if "model.ckpt-100.h5" in found else "")
     yield judge("--fresh --init-from a checkpoint of the same directory", done, 0, wrong=wrong)
+
+
+def _fresh_without_space(context, data):
+    """--fresh without space for a checkpoint"""
+    run = trained(context, data, 2)
+    checkpoint(run, 1).unlink()
+    before = content(run)
+    full = faulty(context, "statvfs", run, action="full")
+    # The checkpoints of adamw are larger than the earlier one, so its removal does not free enough space.
+    done = context.finish(start(context, data, run, "--fresh", "--optimizer", "adamw", environment=full), TIMEOUT)
+    yield judge("--fresh keeps the checkpoints if there is no space for another", done, IO, ["MiB are free"], changes(run, before))
+    done = context.finish(start(context, data, run, "--fresh", "--max-steps", 3, environment=full), TIMEOUT)
+    wrong = "" if checkpoint(run, 3).exists() and not checkpoint(run, 2).exists() else "wrong checkpoints"
+    yield judge("--fresh counts the space of the checkpoints that it removes", done, 0, wrong=wrong)
 
 
 def _finished_run(context, data):

@@ -75,7 +75,8 @@ OptionSet option_set(CommandLine& line) {
   set.add("restarts", line.restarts, 0, max_restarts,
           "restarts in a row without a new checkpoint, if a rank is killed, crashes or hangs; 0: no restart");
   set.add("dry-run", line.is_dry, "choose and convert, print the commands, and do not train");
-  set.add("fresh", request.fresh, "choose again, and remove the checkpoints and logs of the train directory first");
+  set.add("fresh", request.fresh,
+          "choose again, and before the first step remove the earlier checkpoints and logs of the train directory");
   return set;
 }
 
@@ -178,6 +179,10 @@ int train(const fs::path& folder, const CommandLine& line) {
   const Launch launch = training.launch(*plan);
   const ChildResult trained = train_with_restarts(launch, training.training_command(*plan), line.restarts);
   constexpr int stopped = static_cast<int>(ExitCode::stopped);
+  if (training.keeps_earlier_training()) {
+    say(fmt::format("the training did not begin: {} still holds the earlier one", training.train_dir().string()));
+    return trained.stopped ? stopped : exit_code_of(trained, "image_train");
+  }
   if (trained.exit_code == stopped || (trained.stopped && trained.exit_code == 0)) {
     const std::string_view once = request.fresh                ? " without --fresh"
                                   : request.more_minutes > 0.0 ? " without --more"

@@ -335,12 +335,14 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   if (!plan.watched.empty()) settings += fmt::format("eval-every = {}\n", eval_every);
   // Disables the best checkpoint, because the test pictures must not select the network.
   if (plan.watched == "test") settings += "keep-best = false\n";
-  if (request_.fresh) {
-    check_not_running("--fresh");
-    remove_plan(train_dir_);  // removed before the checkpoints, so that the plan never applies to other checkpoints
-    remove_run_files(train_dir_);
+  if (request_.fresh) check_not_running("--fresh");
+  replaces_training_ = request_.fresh && holds_training();
+  if (replaces_training_) {
+    write_next_plan(train_dir_, plan, settings);
+  } else {
+    if (request_.fresh) remove_run_files(train_dir_);  // only logs
+    write_plan(train_dir_, plan, settings);
   }
-  write_plan(train_dir_, plan, settings);
   const Candidate& candidate = choice.candidate;
   const double epochs =
       static_cast<double>(length.expected * choice.batch_size) / static_cast<double>(records.training);
@@ -354,6 +356,13 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   }
   return plan;
 }
+
+bool PictureTraining::holds_training() const {
+  std::error_code absent;
+  return !list_checkpoints(train_dir_).empty() || fs::exists(best_checkpoint_path(train_dir_), absent);
+}
+
+bool PictureTraining::keeps_earlier_training() const { return replaces_training_ && remove_next_plan(train_dir_); }
 
 bool PictureTraining::restore_records(const TrainingPlan& plan) {
   return convert_if_changed(pictures_, {plan.data, plan.conversion}, lock_data(), request_.convert);
@@ -370,9 +379,10 @@ void PictureTraining::check_not_running(const char* option) const {
 }
 
 std::vector<std::string> PictureTraining::training_command(const TrainingPlan& plan) const {
-  std::vector<std::string> words{"--config",    settings_path(train_dir_).string(),
-                                 "--data",      records_pattern(plan.data, "train"),
+  const fs::path settings = replaces_training_ ? train_dir_ / next_plan_settings_name : settings_path(train_dir_);
+  std::vector<std::string> words{"--config",    settings.string(),  "--data", records_pattern(plan.data, "train"),
                                  "--train-dir", train_dir_.string()};
+  if (replaces_training_) words.emplace_back("--fresh");
   if (!plan.watched.empty()) words = joined(words, {"--eval-data", records_pattern(plan.data, plan.watched)});
   words = joined(words, initial_weights(plan));
   return launch(plan).command("image_train", joined(words, request_.passed));

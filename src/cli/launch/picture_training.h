@@ -70,11 +70,15 @@ class PictureTraining {
   /// training still runs); io; errors of reading the best state.
   void extend(TrainingPlan& plan) const;
 
-  /// Measures the speed of the machine, chooses the training, converts the pictures and writes the plan. With `fresh`,
-  /// removes an earlier training before it writes the plan. Returns nullopt if a stop signal arrived. Errors: usage
-  /// (--from has weights of another network than --model); the errors of reading --from, of the measurement, of the
-  /// conversion and of write_plan.
+  /// Measures the speed of the machine, chooses the training, converts the pictures and writes the plan. With `fresh`
+  /// and an earlier training, writes the next plan (write_next_plan), and training_command removes the earlier
+  /// training before its first step. Returns nothing if a stop signal arrived. Errors: usage
+  /// (--from has weights of another network than --model); the errors of reading --from and of each part.
   std::optional<TrainingPlan> make_plan();
+
+  /// Call it after training_command has ended. Returns whether that command refused to begin or was stopped before it
+  /// removed the earlier training; then removes the next plan.
+  bool keeps_earlier_training() const;
 
   /// Converts the pictures again if another training replaced the records of the plan. Returns false if a stop signal
   /// arrived. Errors: as convert_if_changed.
@@ -90,7 +94,9 @@ class PictureTraining {
  private:
   /// True if the step of the newest checkpoint is the last step of the plan.
   bool is_finished(const TrainingPlan& plan) const;
-  /// The number of pictures to train on. Held-out pictures do not count.
+  /// Whether the train directory has checkpoints.
+  bool holds_training() const;
+  /// Number of pictures to train on, without the pictures that are held out.
   std::int64_t training_pictures() const;
   /// Pictures per step, over all ranks.
   std::int64_t batch_size() const;
@@ -125,7 +131,8 @@ class PictureTraining {
   std::string from_;                     ///< --from as an absolute path; empty: none
   std::optional<GivenNetwork> weights_;  ///< the weights to fine-tune; nullopt if a training continues
   std::optional<FolderLock> data_lock_;
-  int cores_, gpus_;  ///< gpus_: 0 if the training computes on CPUs
+  bool replaces_training_ = false;  ///< training_command removes an earlier training
+  int cores_, gpus_;                ///< gpus_: 0 if the training computes on CPUs
   Clock::time_point started_;
 };
 

@@ -12,6 +12,7 @@
 #include "src/checkpoint/checkpoint.h"
 #include "src/cli/options/option_set.h"
 #include "src/core/text.h"
+#include "src/train/checkpointing/run_checkpoints.h"
 
 namespace carillon {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 constexpr std::int64_t format_version = 1;
 constexpr std::size_t max_bytes = std::size_t{1} << 20;
 
-std::filesystem::path plan_path(const std::filesystem::path& train_dir) { return train_dir / "plan.json"; }
+std::filesystem::path plan_path(const std::filesystem::path& train_dir) { return train_dir / plan_name; }
 
 constexpr std::string_view contents_name = "contents";
 
@@ -46,6 +47,12 @@ void write_text(const std::filesystem::path& path, const std::string& text, std:
   write_file_atomically(path, std::as_bytes(std::span(text)), limit);
 }
 
+std::string text_of(const TrainingPlan& plan) {
+  nlohmann::json json{{"format_version", format_version}};
+  visit(plan, [&](const char* name, const auto& value) { json[name] = value; });
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 std::string minutes_text(double minutes) {
@@ -53,14 +60,27 @@ std::string minutes_text(double minutes) {
   return number + (number == "1" ? " minute" : " minutes");
 }
 
-std::filesystem::path settings_path(const std::filesystem::path& train_dir) { return train_dir / "plan.cfg"; }
-
-void remove_plan(const std::filesystem::path& train_dir) { remove_file(plan_path(train_dir)); }
+std::filesystem::path settings_path(const std::filesystem::path& train_dir) { return train_dir / plan_settings_name; }
 
 void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings) {
-  remove_plan(train_dir);  // the old plan must not be read with the new settings
+  remove_next_plan(train_dir);
+  remove_file(plan_path(train_dir));  // the old plan must not be read with the new settings
   write_text(settings_path(train_dir), settings, OptionSet::max_config_bytes);
   update_plan(train_dir, plan);
+}
+
+void write_next_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings) {
+  remove_next_plan(train_dir);
+  write_text(train_dir / next_plan_settings_name, settings, OptionSet::max_config_bytes);
+  write_text(train_dir / next_plan_name, text_of(plan), max_bytes);
+}
+
+bool remove_next_plan(const std::filesystem::path& train_dir) {
+  std::error_code error;
+  if (!std::filesystem::exists(train_dir / next_plan_name, error)) return false;
+  remove_file(train_dir / next_plan_name);
+  remove_file(train_dir / next_plan_settings_name);
+  return true;
 }
 
 double time_budget_of(const std::filesystem::path& train_dir) {
@@ -83,10 +103,7 @@ void set_length(const std::filesystem::path& train_dir, const TrainingPlan& plan
 }
 
 void update_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan) {
-  nlohmann::json json{{"format_version", format_version}};
-  visit(plan, [&](const char* name, const auto& value) { json[name] = value; });
-  write_text(plan_path(train_dir), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n",
-             max_bytes);
+  write_text(plan_path(train_dir), text_of(plan), max_bytes);
 }
 
 std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir) {

@@ -34,8 +34,8 @@ std::string minutes_text(double minutes);
 /// `train_dir/plan.cfg`: the settings that image_train reads with --config.
 std::filesystem::path settings_path(const std::filesystem::path& train_dir);
 
-/// Removes an earlier plan, and writes `train_dir/plan.cfg`, then `train_dir/plan.json`. A train directory has a plan
-/// only if it contains `plan.json`. Errors: io, usage (texts too long to be read again).
+/// Removes an earlier plan and a next plan, and writes `train_dir/plan.cfg`, then `train_dir/plan.json`. A train
+/// directory has a plan only if it contains `plan.json`. Errors: io, usage (texts too long to be read again).
 void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings);
 
 /// The time-budget in `plan.cfg`; 0: none. Errors: as config_values.
@@ -48,8 +48,12 @@ void set_length(const std::filesystem::path& train_dir, const TrainingPlan& plan
 /// Writes `plan.json` again after the pictures have moved. Errors: as write_plan.
 void update_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan);
 
-/// Removes `plan.json`, so that the directory has no plan. Errors: io.
-void remove_plan(const std::filesystem::path& train_dir);
+/// Writes `train_dir/next-plan.cfg`, then `train_dir/next-plan.json`. image_train --fresh makes them the plan when it
+/// removes the earlier training (remove_run_files). Errors: as write_plan.
+void write_next_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings);
+
+/// Removes the next plan, if there is one, and its settings. Returns whether there was one. Errors: io.
+bool remove_next_plan(const std::filesystem::path& train_dir);
 
 /// The plan of the directory; nullopt if it has none. Errors: data (the contents of plan.json are not a plan), io.
 std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir);

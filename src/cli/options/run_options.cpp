@@ -98,7 +98,7 @@ void declare(OptionSet& set, CheckpointOptions& o) {
   set.add("resume", o.resume, resume_choices,
           "continue from the train directory's newest checkpoint; never: refuse if there is one; require: refuse if "
           "there is none");
-  set.add("fresh", o.fresh, "remove the train directory's checkpoints and logs first");
+  set.add("fresh", o.fresh, "before the first step, remove the earlier checkpoints and logs of the train directory");
   set.add("checkpoint-every", o.checkpoint_every, 0, max_option_steps,
           "steps between checkpoints, in addition to --checkpoint-every-seconds; 0: disabled");
   set.add("checkpoint-every-seconds", o.checkpoint_every_seconds, 0, max_seconds,

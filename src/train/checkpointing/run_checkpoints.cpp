@@ -33,7 +33,10 @@ std::unique_ptr<DirectoryLock> lock_train_directory(const std::filesystem::path&
   return lock;
 }
 
-void remove_run_files(const std::filesystem::path& train_dir) {
+namespace {
+
+/// The files of a run that --fresh removes, without the plan. Errors: io.
+std::vector<std::filesystem::path> run_files(const std::filesystem::path& train_dir) {
   std::vector<std::filesystem::path> ours{train_dir / "metrics.jsonl", best_checkpoint_path(train_dir)};
   for (const std::int64_t step : list_checkpoints(train_dir)) ours.push_back(checkpoint_path(train_dir, step));
   std::error_code error;
@@ -41,7 +44,21 @@ void remove_run_files(const std::filesystem::path& train_dir) {
     if (entry.path().filename().string().starts_with("events.out.tfevents.")) ours.push_back(entry.path());
   }
   if (error) fail(ExitCode::io, "--fresh: cannot list {}: {}", train_dir.string(), error.message());
-  for (const std::filesystem::path& path : ours) remove_file(path);
+  return ours;
+}
+
+}  // namespace
+
+void remove_run_files(const std::filesystem::path& train_dir) {
+  for (const std::filesystem::path& path : run_files(train_dir)) remove_file(path);
+  remove_file(train_dir / plan_name);  // after the checkpoints: they must not remain without their plan
+  std::error_code error;
+  if (!std::filesystem::exists(train_dir / next_plan_name, error)) return;
+  // The next settings keep their name, too: a restart after a lost rank reads them again.
+  const auto replace = std::filesystem::copy_options::overwrite_existing;
+  std::filesystem::copy_file(train_dir / next_plan_settings_name, train_dir / plan_settings_name, replace, error);
+  if (!error) std::filesystem::rename(train_dir / next_plan_name, train_dir / plan_name, error);
+  if (error) fail(ExitCode::io, "cannot replace {}: {}", (train_dir / plan_name).string(), error.message());
 }
 
 namespace {
@@ -54,7 +71,7 @@ std::string check_free_space(const std::filesystem::path& directory, const Space
   std::error_code error;
   const std::filesystem::space_info space = std::filesystem::space(directory, error);
   if (error || space.capacity == 0) return {};
-  const std::uint64_t available = space.available;
+  const std::uint64_t available = space.available + needed.freed_bytes;
   if (available < needed.checkpoint_bytes) {
     fail(ExitCode::io, "--train-dir {}: {:.1f} MiB are free, a checkpoint takes {:.1f} MiB", directory.string(),
          mib(available), mib(needed.checkpoint_bytes));
@@ -125,13 +142,19 @@ void check_finite(const CheckpointState& state) {
 SpaceNeeded space_needed(const CheckpointOptions& options, std::int64_t steps, bool evaluates, const Tower& tower) {
   steps = std::max<std::int64_t>(steps, 1);
   std::int64_t count = options.checkpoint_every > 0 ? (steps - 1) / options.checkpoint_every + 1 : 1;
-  if (options.keep_checkpoints > 0) {  // the newest checkpoint is complete before the oldest one is removed
-    const auto present = static_cast<std::int64_t>(list_checkpoints(options.train_dir).size());
+  if (options.keep_checkpoints > 0) {  // the newest is complete before the oldest is removed
+    const auto present = options.fresh ? 0 : static_cast<std::int64_t>(list_checkpoints(options.train_dir).size());
     const std::int64_t besides = options.keep_every > 0 ? steps / options.keep_every : 0;
     count = std::min(count, std::max<std::int64_t>(options.keep_checkpoints + 1 - present, 1) + besides);
   }
   if (options.keep_best && evaluates) count += 1;
-  return {.checkpoint_bytes = checkpoint_bytes(tower.saved_floats()), .count = count};
+  std::uint64_t freed_bytes = 0;
+  if (options.fresh) {
+    for (const std::filesystem::path& path : run_files(options.train_dir)) {
+      freed_bytes += stamp_of(path).value_or(FileStamp{}).bytes;
+    }
+  }
+  return {.checkpoint_bytes = checkpoint_bytes(tower.saved_floats()), .count = count, .freed_bytes = freed_bytes};
 }
 
 }  // namespace

@@ -34,12 +34,20 @@ namespace carillon {
 /// Collective. Errors: as DirectoryLock, io.
 std::unique_ptr<DirectoryLock> lock_train_directory(const std::filesystem::path& train_dir, const Mpi& mpi);
 
-/// Removes checkpoints, metrics.jsonl and event files, and nothing else. Errors: io.
+/// The plan of `carillon train` and its settings, which belong to the checkpoints of the train directory.
+inline constexpr const char *plan_name = "plan.json", *plan_settings_name = "plan.cfg";
+/// The plan and the settings of a training that begins with --fresh. They wait until the earlier training is removed.
+inline constexpr const char *next_plan_name = "next-plan.json", *next_plan_settings_name = "next-plan.cfg";
+
+/// Removes checkpoints, metrics.jsonl, event files and the plan, and nothing else. If there is a next plan, it becomes
+/// the plan. A kill during the removal leaves the earlier plan or none, never the next plan with earlier checkpoints.
+/// Errors: io.
 void remove_run_files(const std::filesystem::path& train_dir);
 
 struct SpaceNeeded {
   std::uint64_t checkpoint_bytes = 0;
-  std::int64_t count = 1;  ///< checkpoints in addition to the checkpoints in the directory
+  std::int64_t count = 1;         ///< checkpoints in addition to those in the directory
+  std::uint64_t freed_bytes = 0;  ///< size of the files that will be removed first
 };
 
 /// The smallest possible size of a checkpoint with `floats` float32 numbers.

@@ -116,12 +116,12 @@ ExitCode Trainer::run_from_position() {
   const bool lacks_evaluation_alone = position_.resumed && position_.step >= options_.optimizer.max_steps;
   const std::int64_t max_steps = options_.optimizer.max_steps;
   checkpoints_->check_bounds(position_, max_steps, static_cast<std::int64_t>(global_batch()), *tower_);
-  log_.open(position_.step);
-  if (before_ && plan_step(before_->step, options_).logs) {
-    log_.complete(*before_, optimizer_.learning_rate.rate(schedule_step(before_->step)));
-  }
   if (!lacks_evaluation_alone) {
     checkpoints_->check_space(max_steps - position_.step, !options_.data.eval_files.empty(), *tower_);
+  }
+  log_.open(position_.step);  // with --fresh, removes the earlier run: no check may follow
+  if (before_ && plan_step(before_->step, options_).logs) {
+    log_.complete(*before_, optimizer_.learning_rate.rate(schedule_step(before_->step)));
   }
   log_.announce({*tower_, device_, communicator_.name(), thread_count_, dataset(), is_time_up()});
   if (mpi_.rank() == 0) {
