@@ -147,6 +147,9 @@ void check_evaluation_fits(const TrainOptions& options, const std::string& size,
                            int local_ranks) {
   const ImageShape image = evaluated_shape(options.data.record_form);
   const Network network = network_for_images(options, image);
+  if (device.kind() == DeviceKind::cuda) {
+    return check_gpu_can_index(network, options.device.arithmetic, subject(size, image));
+  }
   const BuildSettings build{options.data.evaluation_batch, options.device.arithmetic, Purpose::evaluation};
   check_batch_fits(build_network(network, build), device, local_ranks,
                    {.option = fmt::format("{}, {} at a time", subject(size, image), build.batch_size)});

@@ -45,8 +45,8 @@ void check_same_variables(const Network& trained, const Network& evaluated);
 /// that sets the shape, with its value, for messages; empty: no option sets it. Errors: usage.
 void check_evaluation_images(const TrainOptions& options, const std::string& size);
 
-/// Checks that a batch of an evaluation fits into the host's memory. `local_ranks`: number of ranks on this host.
-/// Errors: usage.
+/// Checks that a batch of an evaluation fits into the host's memory, or that a GPU can index the tensors of one image.
+/// `local_ranks`: number of ranks on this host. Errors: usage.
 void check_evaluation_fits(const TrainOptions& options, const std::string& size, const Device& device, int local_ranks);
 
 /// The value of LoggingOptions::faster_choice for these options. It recommends fewer steps. It also recommends

@@ -219,7 +219,8 @@ void fit_head(const Network& network, const TrainOptions& options, const Dataset
     return note(is_dense ? "--fit-head has no effect: too many records"
                          : "--fit-head has no effect: the last op is no dense layer");
   }
-  EvaluatorSettings settings = evaluator_settings(options, device.kind(), part_of(records, mpi), decode_threads);
+  EvaluatorSettings settings =
+      evaluator_settings(options, features, device.kind(), part_of(records, mpi), decode_threads);
   settings.test_time_augmentation = false;
   Evaluator evaluator(features, settings, device);
   mpi.run_on_all([&] {

@@ -376,9 +376,9 @@ void Trainer::save_by_time() {
 void Trainer::evaluate() {
   const auto start = enter(Phase::evaluation);
   if (!evaluator_) {
-    evaluator_.emplace(network_for_images(options_, eval_dataset_->image_shape(), found_),
-                       evaluator_settings(options_, device_.kind(), part_of(*eval_dataset_, mpi_), decode_threads()),
-                       device_);
+    const Network network = network_for_images(options_, eval_dataset_->image_shape(), found_);
+    const EvaluatedPart part = part_of(*eval_dataset_, mpi_);
+    evaluator_.emplace(network, evaluator_settings(options_, network, device_.kind(), part, decode_threads()), device_);
   }
   tower_->synchronize_buffers();
   evaluator_->load_averages(tower_->moving_averages(), tower_->buffers());

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "carillon/core/error.h"
+#include "kernels/shared/block_kernel.h"
 #include "src/core/resources.h"
 #include "src/core/text.h"
 #include "src/graph/memory_plan.h"
@@ -34,11 +35,15 @@ namespace {
 
 /// A GPU needs less time per record in larger batches. The number of pixels in a batch is limited, because the memory
 /// of the activations grows with it.
-std::int64_t evaluation_batch(const DataOptions& data, DeviceKind device, std::size_t bytes_of_image) {
+std::int64_t evaluation_batch(const TrainOptions& options, const Network& network, DeviceKind device) {
   constexpr std::int64_t most = 1000, most_pixel_bytes = most * 32 * 32 * 3;
-  if (device == DeviceKind::cpu) return data.evaluation_batch;
-  const auto image_bytes = static_cast<std::int64_t>(bytes_of_image);
-  return std::max(data.evaluation_batch, std::min(most, most_pixel_bytes / std::max<std::int64_t>(image_bytes, 1)));
+  const std::int64_t usual = options.data.evaluation_batch;
+  if (device == DeviceKind::cpu) return usual;
+  const auto image_bytes = static_cast<std::int64_t>(network.image.bytes());
+  const std::int64_t useful =
+      std::max(usual, std::min(most, most_pixel_bytes / std::max<std::int64_t>(image_bytes, 1)));
+  const std::int64_t possible = most_gpu_elements / largest_evaluated_tensor(network, options.device.arithmetic);
+  return std::clamp<std::int64_t>(possible, 1, useful);
 }
 
 }  // namespace
@@ -53,12 +58,21 @@ TowerSettings tower_settings(const TrainOptions& options) {
           .capture = options.device.cuda_graph};
 }
 
-EvaluatorSettings evaluator_settings(const TrainOptions& options, DeviceKind device, const EvaluatedPart& part,
-                                     int decode_threads) {
+std::int64_t largest_evaluated_tensor(const Network& network, Arithmetic arithmetic) {
+  const BuiltNetwork built = build_network(network, {1, arithmetic, Purpose::evaluation, DeviceKind::cuda});
+  std::int64_t most = 1;
+  for (const auto& value : built.graph.values()) most = std::max(most, value.shape.elements_per_sample());
+  return most;
+}
+
+void check_gpu_can_index(const Network& network, Arithmetic arithmetic, const std::string& subject) {
+  check_index_limit(subject, largest_evaluated_tensor(network, arithmetic), most_gpu_elements);
+}
+
+EvaluatorSettings evaluator_settings(const TrainOptions& options, const Network& network, DeviceKind device,
+                                     const EvaluatedPart& part, int decode_threads) {
   const DataOptions& data = options.data;
-  const std::size_t image_bytes =
-      part.dataset != nullptr ? part.dataset->image_bytes() : data.record_form.schema.image_shape.bytes();
-  return {.batch_size = evaluation_batch(data, device, image_bytes),
+  return {.batch_size = evaluation_batch(options, network, device),
           .arithmetic = options.device.arithmetic,
           .test_time_augmentation = data.test_time_augmentation,
           .decode_threads = decode_threads,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "carillon/cli/options/train_options.h"
@@ -36,10 +37,20 @@ struct FoundRecords {
 /// Settings that do not depend on the dataset. Errors: as OptimizerOptions::settings.
 TowerSettings tower_settings(const TrainOptions& options);
 
-/// Settings of the evaluations of a training on `device`. `part`: this rank's part of the records. If `part.dataset` is
-/// null, assumes that the images have the size of the training images.
-EvaluatorSettings evaluator_settings(const TrainOptions& options, DeviceKind device, const EvaluatedPart& part,
-                                     int decode_threads);
+/// The most elements of a tensor on a GPU: cuDNN and some kernels index them with signed 32-bit integers.
+inline constexpr std::int64_t most_gpu_elements = std::numeric_limits<std::int32_t>::max();
+
+/// The elements per sample of the largest tensor in an evaluation of `network` on a GPU.
+std::int64_t largest_evaluated_tensor(const Network& network, Arithmetic arithmetic);
+
+/// Checks that a GPU can index the tensors of an evaluation of one image. `subject`: for the message. Errors: usage.
+void check_gpu_can_index(const Network& network, Arithmetic arithmetic, const std::string& subject);
+
+/// Settings of the evaluations of a training on `device`. `network`: the network for the evaluated images. On a GPU,
+/// the batch is as large as is useful, but no tensor has more than most_gpu_elements, if the batch has more than one
+/// sample. `part`: this rank's part of the records.
+EvaluatorSettings evaluator_settings(const TrainOptions& options, const Network& network, DeviceKind device,
+                                     const EvaluatedPart& part, int decode_threads);
 
 /// The network to train on records of options.data.record_form. `found`: facts about the records, known once the
 /// records are open. Errors: as the model's MakeNetwork.
