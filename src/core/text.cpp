@@ -134,16 +134,38 @@ std::string printable_json(std::string_view json) {
   return shown;
 }
 
+namespace {
+
+/// The first byte of the character that contains byte `at`; `at` if the bytes there are not valid UTF-8.
+std::size_t start_of_character(std::string_view text, std::size_t at) {
+  constexpr std::size_t most = 3;  // bytes of a character before its last one
+  for (std::size_t start = at - std::min(at, most); start < at; ++start) {
+    if (start + first_character(text.substr(start)).bytes > at) return start;
+  }
+  return at;
+}
+
+/// The byte after the character that contains the bytes at - 1 and at; `at` if there is no such character.
+std::size_t end_of_character(std::string_view text, std::size_t at) {
+  if (at >= text.size()) return at;
+  const std::size_t start = start_of_character(text, at);
+  return start < at ? start + first_character(text.substr(start)).bytes : at;
+}
+
+}  // namespace
+
 std::string printable(std::string_view text, std::size_t max_bytes) {
   std::string shown;
   if (text.size() <= max_bytes) {
     append_printable(shown, text);
     return shown;
   }
-  const std::size_t tail = max_bytes / 3, head = max_bytes - tail;
+  const std::size_t tail_bytes = max_bytes / 3;
+  const std::size_t head = start_of_character(text, max_bytes - tail_bytes);
+  const std::size_t tail = end_of_character(text, text.size() - tail_bytes);
   append_printable(shown, text.substr(0, head));
-  shown += fmt::format("...[{} bytes]...", text.size() - max_bytes);
-  append_printable(shown, text.substr(text.size() - tail));
+  shown += fmt::format("...[{} bytes]...", tail - head);
+  append_printable(shown, text.substr(tail));
   return shown;
 }
 

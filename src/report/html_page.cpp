@@ -130,7 +130,8 @@ std::string evaluation_table(const LearningCurves& curves, const std::vector<Sho
     }
     rows += "</tr>\n";
   }
-  return fmt::format("<details><summary>All {} evaluations</summary>{}</details>\n", curves.evaluations.size(),
+  return fmt::format("<details><summary>{} as a table</summary>{}</details>\n",
+                     count_text(curves.evaluations.size(), "evaluation"),
                      table_box("sort", "Evaluations", rows + "</tbody>"));
 }
 
@@ -177,7 +178,7 @@ std::string_view mark_of(bool is_right) {
 
 std::string figure(const ShownPrediction& one) {
   constexpr int quality = 85;
-  constexpr std::size_t most = 120, most_of_origin = 80;
+  constexpr std::size_t most = 120;
   const std::string truth = html_text(one.truth, most), predicted = html_text(one.predicted, most);
   const char* const kind = !one.is_right ? "" : *one.is_right ? " right" : " wrong";
   return fmt::format(
@@ -185,7 +186,7 @@ std::string figure(const ShownPrediction& one) {
       "<span class=\"line\"><i>true</i> <bdi>{}</bdi></span><span class=\"line\"><i>predicted</i> <bdi>{}</bdi></span>"
       "<span class=\"line{}\">{}{}</span><small>{}</small></figcaption></figure>\n",
       base64(encode_jpeg(one.picture, quality)), one.picture.width, one.picture.height, truth, truth, predicted, kind,
-      one.is_right ? mark_of(*one.is_right) : "", html_text(one.rating), html_text(one.origin, most_of_origin));
+      one.is_right ? mark_of(*one.is_right) : "", html_text(one.rating), html_text(one.origin));
 }
 
 PageSection picture_section(const PageFacts& facts, const TaskContent& content) {

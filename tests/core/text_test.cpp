@@ -71,6 +71,14 @@ TEST(Printable, KeepsBothEndsOfALongText) {
   EXPECT_LT(printable(std::string(10'000'000, '\n')).size(), 5000u);
 }
 
+TEST(Printable, OmitsNoPartOfACharacter) {
+  EXPECT_EQ(printable("größe/größe/größe", 9), "größ...[14 bytes]...ße");
+  EXPECT_EQ(printable("собака/собака", 9), "соб...[17 bytes]...а");
+  EXPECT_EQ(printable("猫猫猫猫", 7), "猫...[9 bytes]...");
+  EXPECT_EQ(printable("\U0001f514\U0001f514\U0001f514", 6), "\U0001f514...[8 bytes]...");
+  EXPECT_EQ(printable("\xb0\xb0\xb0\xb0\xb0\xb0", 3), "\\xb0\\xb0...[3 bytes]...\\xb0") << "not UTF-8";
+}
+
 TEST(SizeText, HasTheUnitThatSuitsTheNumber) {
   EXPECT_EQ(size_text(4), "4 bytes");
   EXPECT_EQ(size_text(999), "999 bytes");

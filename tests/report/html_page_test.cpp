@@ -78,6 +78,17 @@ TEST(HtmlPage, TablesTheEvaluationsByTheLoggedNamesOfTheScores) {
                               "<td class=\"n\">20</td><td class=\"n\">–</td><td class=\"n\">3.0000</td></tr>"));
   EXPECT_THAT(text, HasSubstr("<b>R2</b>")) << "the chart of the first score";
   EXPECT_THAT(text, Not(HasSubstr("<b>Mean absolute error</b>")));
+  EXPECT_THAT(text, HasSubstr("<summary>2 evaluations as a table</summary>"));
+  facts.curves.evaluations.pop_back();
+  EXPECT_THAT(page_of(facts), HasSubstr("<summary>1 evaluation as a table</summary>"));
+}
+
+TEST(HtmlPage, ShowsWholeNamesOfPictures) {
+  PageFacts facts = page_facts();
+  const std::string origin =
+      "validation-00000-of-00001.tfrecord: record 42, собака/a picture with a long name 0001.jpg";
+  facts.pictures.front().shown.front().origin = origin;
+  EXPECT_THAT(page_of(facts), HasSubstr("<small>" + origin + "</small>"));
 }
 
 TEST(HtmlPage, ChartsShowTheEvaluatedStepAlsoAfterTheLastPoint) {
