@@ -2,7 +2,8 @@
 // shapes as such nodes.
 //
 // fold_shapes.cpp has a function for each operator that moves values or computes shapes. fold_arithmetic.cpp has a
-// function for each of the other operators.
+// function for each operator of an element or a sum, fold_layers.cpp for layers. fold_batch.cpp folds nodes whose
+// output has a row for each sample.
 #pragma once
 
 #include <algorithm>
@@ -32,6 +33,10 @@ bool can_fold(std::string_view type);
 /// attributes that ONNX does not allow, or an output that is too large); the message names the node.
 OnnxConstant fold(const OnnxNode& node, std::span<const OnnxConstant> inputs, std::int64_t operator_set,
                   const OnnxFile& file);
+
+/// As `fold`, also for arrays with a row for each sample (fold_batch.cpp).
+OnnxConstant fold_with_batch(const OnnxNode& node, std::span<const OnnxConstant> inputs, std::int64_t operator_set,
+                             const OnnxFile& file);
 
 // For the functions that fold nodes.
 
@@ -95,6 +100,7 @@ struct Folding {
   OnnxArray (*fold)(const Folded&);
 };
 std::span<const Folding> arithmetic_foldings();
+std::span<const Folding> layer_foldings();
 
 OnnxArray integer_array(Extents shape, Extents values);
 /// Returns an array of the type of `like`. Its element i is the element places[i] of `like`.

@@ -143,17 +143,27 @@ void check_channels_first(const ExportedOp& op, std::string_view type) {
   fail(ExitCode::failed, "{} of a tensor {} has no ONNX form", type, op.input.text());
 }
 
+/// Channels are axis 1 in ONNX's BatchNormalization. In Carillon they are last, and ONNX's images have them first.
 std::string write_batch_norm(OnnxWriter& writer, const ExportedOp& op) {
-  check_channels_first(op, "batch_norm");
+  const std::size_t rank = op.input.rank();
+  const bool has_rows = rank != 4 && rank != 2;
+  Extents to_second{0, static_cast<std::int64_t>(rank) - 1}, to_last{0};
+  for (std::size_t axis = 1; axis + 1 < rank; ++axis) {
+    to_second.push_back(static_cast<std::int64_t>(axis));
+    to_last.push_back(static_cast<std::int64_t>(axis) + 1);
+  }
+  to_last.push_back(1);
+  const std::string x = has_rows ? writer.add("Transpose", {op.inputs.at(0)}, {{"perm", to_second}}) : op.inputs.at(0);
   const auto params = params_of<BatchNormParams>(op.attributes);
   const Tensor& beta = op.parameters.back();
   const std::vector<float> ones(static_cast<std::size_t>(beta.shape[0]), 1.0f);
   const std::string gamma =
       params.trains_scale ? writer.constant(op.parameters.at(0)) : writer.constant(beta.shape.extents(), ones);
-  return writer.add("BatchNormalization",
-                    {op.inputs.at(0), gamma, writer.constant(beta), writer.constant(op.buffers.at(0)),
-                     writer.constant(op.buffers.at(1))},
-                    {{"epsilon", params.epsilon}});
+  const std::string y = writer.add(
+      "BatchNormalization",
+      {x, gamma, writer.constant(beta), writer.constant(op.buffers.at(0)), writer.constant(op.buffers.at(1))},
+      {{"epsilon", params.epsilon}});
+  return has_rows ? writer.add("Transpose", {y}, {{"perm", to_last}}) : y;
 }
 
 /// ONNX's LayerNormalization normalises over the last axes, so channels must be last.

@@ -223,33 +223,6 @@ OnnxArray fold_reduce_prod(const Folded& f) {
   return integer_array(keeps ? Extents{1} : Extents{}, {all});
 }
 
-/// Multiplies [..., m, k] by [k, n].
-OnnxArray fold_mat_mul(const Folded& f) {
-  const OnnxArray &a = f.input(0), &b = f.input(1);
-  if (!a.has_floats || !b.has_floats || a.shape.size() < 2 || b.shape.size() != 2 || a.shape.back() != b.shape[0]) {
-    f.refuse("of constants of these shapes is not read");
-  }
-  const std::int64_t inner = b.shape[0], columns = b.shape[1], rows = inner > 0 ? a.element_count() / inner : 0;
-  OnnxArray result{.shape = a.shape, .has_floats = true, .floats = {}, .integers = {}, .name = {}};
-  result.shape.back() = columns;
-  f.count(result.shape);
-  constexpr std::int64_t most = std::int64_t{1} << 28;  // multiplications
-  std::int64_t products = 0;
-  if (__builtin_mul_overflow(rows * inner, columns, &products) || products > most)
-    f.refuse("of constants is too large");
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < columns; ++c) {
-      double sum_of = 0.0;
-      for (std::int64_t k = 0; k < inner; ++k) {
-        sum_of += static_cast<double>(a.floats[static_cast<std::size_t>(r * inner + k)]) *
-                  b.floats[static_cast<std::size_t>(k * columns + c)];
-      }
-      result.floats.push_back(static_cast<float>(sum_of));
-    }
-  }
-  return result;
-}
-
 OnnxArray fold_relu(const Folded& f) {
   return unary_floats(f, [](double x) { return std::max(x, 0.0); });
 }
@@ -362,7 +335,6 @@ constexpr Folding foldings[] = {{"Abs", fold_abs},
                                 {"Less", fold_less},
                                 {"LessOrEqual", fold_less_or_equal},
                                 {"Log", fold_log},
-                                {"MatMul", fold_mat_mul},
                                 {"Max", fold_max},
                                 {"Min", fold_min},
                                 {"Mod", fold_mod},

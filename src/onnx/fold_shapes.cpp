@@ -362,7 +362,8 @@ constexpr Folding shape_foldings[] = {{"CastLike", fold_cast_like}, {"Concat", f
 
 /// Returns null if nodes of this type cannot be folded.
 const Folding* find_folding(std::string_view type) {
-  for (const std::span<const Folding> foldings : {std::span<const Folding>(shape_foldings), arithmetic_foldings()}) {
+  for (const std::span<const Folding> foldings :
+       {std::span<const Folding>(shape_foldings), arithmetic_foldings(), layer_foldings()}) {
     const auto found = std::ranges::find(foldings, type, &Folding::type);
     if (found != foldings.end()) return &*found;
   }
@@ -384,7 +385,8 @@ OnnxConstant fold(const OnnxNode& node, std::span<const OnnxConstant> inputs, st
   }
   constexpr std::string_view keeps_values[] = {"Cast",    "CastLike", "Flatten",   "Identity",
                                                "Reshape", "Squeeze",  "Transpose", "Unsqueeze"};
-  result->is_derived = result->is_derived || std::ranges::find(keeps_values, node.type()) == std::end(keeps_values);
+  result->is_derived = std::ranges::find(keeps_values, node.type()) == std::end(keeps_values) ||
+                       std::ranges::any_of(inputs, [](const OnnxConstant& one) { return one && one->is_derived; });
   return result;
 }
 

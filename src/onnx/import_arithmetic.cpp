@@ -108,12 +108,17 @@ struct Operands {
   Value a, b;
   std::vector<int> order;
   Extents shape;
-  bool merges_batch = false;
+  BatchInFile batch = BatchInFile::own_axis;
 };
 
-Operands operands(Importer& importer, const OnnxNode& node, const Placed& a, const Placed& b) {
+Operands operands(Importer& importer, const OnnxNode& node, const Placed& given_a, const Placed& given_b) {
+  const bool lack_batch = given_a.lacks_batch() && given_b.lacks_batch();
+  std::size_t rank = given_a.lacks_batch() ? given_b.rank() : given_a.rank();
+  if (lack_batch) rank = std::max(given_a.rank(), given_b.rank());
+  const Placed a = importer.with_batch(node, given_a, rank), b = importer.with_batch(node, given_b, rank);
   if (a.rank() != b.rank()) importer.refuse(node, "has inputs with different numbers of axes, which is not supported");
-  Operands both{a.value, b.value, {}, a.shape, a.merges_batch || b.merges_batch};
+  Operands both{a.value, b.value, {}, a.shape, a.merges_batch() ? a.batch : b.batch};
+  if (lack_batch) both.batch = BatchInFile::absent;
   for (std::size_t i = 0; i < a.rank(); ++i) {
     if (a.shape[i] != b.shape[i] && a.shape[i] != 1 && b.shape[i] != 1)
       importer.refuse(node, "has inputs of different shapes");
@@ -126,6 +131,14 @@ Operands operands(Importer& importer, const OnnxNode& node, const Placed& a, con
   // Broadcasting matches the axes after the batch, starting with the last axis.
   const auto tail = static_cast<std::ptrdiff_t>(less.size()) - 1;
   if (tail > 0 && std::equal(less.begin() + 1, less.end(), both.order.end() - tail)) return both;
+  const bool main_has_all =
+      std::ranges::all_of(less, [&](int axis) { return std::ranges::find(both.order, axis) != both.order.end(); });
+  if (!main_has_all) {  // each input is repeated along an axis of the other one
+    both.order = ascending(rank);
+    both.a = importer.arranged(node, a, both.order);
+    both.b = importer.arranged(node, b, both.order);
+    return both;
+  }
   Value& other = a_is_main ? both.b : both.a;
   other = importer.arranged(node, a_is_main ? b : a, both.order);
   return both;
@@ -135,7 +148,7 @@ template <Value (*builder)(Graph&, const std::string&, Value, Value)>
 void combine(Importer& importer, const OnnxNode& node, const Placed& a, const Placed& b) {
   const Operands both = operands(importer, node, a, b);
   const Value y = builder(importer.graph(), importer.op_name(node), both.a, both.b);
-  importer.set_output(node, Importer::placed(y, both.shape, both.order, both.merges_batch));
+  importer.set_output(node, Importer::placed(y, both.shape, both.order, both.batch));
 }
 
 /// Returns the number of a float constant with one element. Returns nullopt for other constants, and for arrays of the
@@ -160,10 +173,24 @@ std::optional<int> axis_of(const Placed& x, const OnnxArray& constant) {
   return axis;
 }
 
+/// Whether the array has several elements on an axis on which `x` has one.
+bool extends(const OnnxArray& values, const Placed& x) {
+  const std::size_t rank = values.shape.size();
+  if (rank > x.rank()) return true;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::size_t own = x.rank() - rank + i;
+    if (values.shape[i] != 1 && !x.is_batch(own) && x.axes[own] < 0) return true;
+  }
+  return false;
+}
+
 /// Adds a sum or product of `x` and a constant array.
 template <Value (*builder)(Graph&, const std::string&, Value, Value)>
 void combine_with(Importer& importer, const OnnxNode& node, const Placed& x, const OnnxArray& values) {
-  combine<builder>(importer, node, x, importer.variable(node, values, x.rank(), stored_order(x)));
+  if (extends(values, x)) return combine<builder>(importer, node, x, importer.parameter(node, values));
+  Placed other = importer.variable(node, values, x.rank(), stored_order(x));
+  if (x.lacks_batch()) other.batch = BatchInFile::absent;
+  combine<builder>(importer, node, x, other);
 }
 
 /// Returns the array with `function` applied to each value.
@@ -284,29 +311,29 @@ void add_pow(Importer& importer, const OnnxNode& node) {
   importer.refuse(node, "has another exponent than 2 or 0.5, which is not supported");
 }
 
-constexpr Operator operators[] = {{"Add", add_add},
-                                  {"Cast", add_cast},
-                                  {"CastLike", add_identity},
-                                  {"Clip", add_clip},
-                                  {"Div", add_div},
+constexpr Operator operators[] = {{"Add", add_add, true},
+                                  {"Cast", add_cast, true},
+                                  {"CastLike", add_identity, true},
+                                  {"Clip", add_clip, true},
+                                  {"Div", add_div, true},
                                   {"Dropout", add_dropout},
-                                  {"Erf", add_function<erf>},
-                                  {"Exp", add_function<exp>},
-                                  {"Gelu", add_gelu},
-                                  {"HardSigmoid", add_hard_sigmoid},
-                                  {"HardSwish", add_function<hard_swish>},
-                                  {"Identity", add_identity},
-                                  {"LeakyRelu", add_leaky_relu},
-                                  {"Mul", add_mul},
-                                  {"Neg", add_neg},
-                                  {"Pow", add_pow},
-                                  {"Reciprocal", add_function<reciprocal>},
-                                  {"Relu", add_function<relu>},
-                                  {"Sigmoid", add_sigmoid},
-                                  {"Softmax", add_softmax},
-                                  {"Sqrt", add_function<sqrt>},
-                                  {"Sub", add_sub},
-                                  {"Tanh", add_function<tanh>}};
+                                  {"Erf", add_function<erf>, true},
+                                  {"Exp", add_function<exp>, true},
+                                  {"Gelu", add_gelu, true},
+                                  {"HardSigmoid", add_hard_sigmoid, true},
+                                  {"HardSwish", add_function<hard_swish>, true},
+                                  {"Identity", add_identity, true},
+                                  {"LeakyRelu", add_leaky_relu, true},
+                                  {"Mul", add_mul, true},
+                                  {"Neg", add_neg, true},
+                                  {"Pow", add_pow, true},
+                                  {"Reciprocal", add_function<reciprocal>, true},
+                                  {"Relu", add_function<relu>, true},
+                                  {"Sigmoid", add_sigmoid, true},
+                                  {"Softmax", add_softmax, true},
+                                  {"Sqrt", add_function<sqrt>, true},
+                                  {"Sub", add_sub, true},
+                                  {"Tanh", add_function<tanh>, true}};
 
 }  // namespace
 

@@ -158,7 +158,9 @@ std::int64_t elements(const Graph& graph, Value value) {
 }  // namespace
 
 std::optional<Placed> Importer::fused_attention(const OnnxNode& node, const Placed& probabilities, const Placed& v) {
-  if (probabilities.rank() != 4 || stored_order(probabilities) != ascending(4) || v.axes[0] != 0) return std::nullopt;
+  if (probabilities.rank() != 4 || stored_order(probabilities) != ascending(4) || v.axes[0] != 0 ||
+      v.batch != BatchInFile::own_axis)
+    return std::nullopt;
   const auto producer = [this](Value value) {
     const int op = graph_.values()[value.index].producer;
     return op < 0 ? nullptr : &graph_.nodes()[op];

@@ -1,29 +1,70 @@
-// Imports ONNX's operators that change shapes, select or join parts, or reduce axes.
+// Imports ONNX's operators that change shapes, and cut or join parts.
 #include <algorithm>
+#include <limits>
 #include <set>
+#include <utility>
 
-#include "kernels/broadcast/broadcast.h"
-#include "kernels/elementwise/elementwise.h"
 #include "kernels/layout/layout.h"
-#include "kernels/pool/pool.h"
 #include "src/onnx/importer.h"
 
 namespace carillon {
 namespace {
 
+/// Joins the axes before `axis` in the file, and the axes from it on.
 void add_flatten(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
-  if (node.integer("axis", 1) != 1 || x.merges_batch) importer.refuse(node, "does not keep the batch");
-  std::int64_t count = 1;
-  for (std::size_t i = 1; i < x.rank(); ++i) count *= x.shape[i];
-  importer.set_output(node, importer.reshaped(node, x, {batch_mark, count}));
+  const std::int64_t given = node.integer("axis", 1), rank = static_cast<std::int64_t>(x.file_rank());
+  const std::int64_t axis = given < 0 ? given + rank : given;
+  if (axis < 1 || axis > rank || !x.is_batch(0)) importer.refuse(node, "does not keep the batch");
+  const std::size_t first = axis == rank ? x.rank() : x.own_axis(static_cast<std::size_t>(axis));
+  std::int64_t rows = 1, columns = 1;
+  for (std::size_t i = 1; i < x.rank(); ++i) (i < first ? rows : columns) *= x.shape[i];
+  if (rows == 1) return importer.set_output(node, importer.reshaped(node, x, {batch_mark, columns}));
+  Placed y = importer.reshaped(node, x, {batch_mark, rows, columns});
+  y.batch = BatchInFile::merged;
+  importer.set_output(node, std::move(y));
+}
+
+/// Reshapes a value whose batch is absent in the file.
+void reshape_parameter(Importer& importer, const OnnxNode& node, const Placed& x, Extents shape) {
+  std::int64_t all = 1, known = 1;
+  for (std::size_t i = 1; i < x.rank(); ++i) all *= x.shape[i];
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0 && i + 1 < x.rank()) shape[i] = x.shape[i + 1];
+    if (shape[i] != -1 && (shape[i] <= 0 || __builtin_mul_overflow(known, shape[i], &known)))
+      importer.refuse(node, "has an invalid shape");
+  }
+  std::ranges::replace(shape, -1, all / known);
+  shape.insert(shape.begin(), batch_mark);
+  Placed y = importer.reshaped(node, x, shape);
+  y.batch = BatchInFile::absent;
+  importer.set_output(node, std::move(y));
+}
+
+/// The only reader of the output if it normalises groups of channels that a Reshape made: PyTorch exports a group norm
+/// as Reshape, InstanceNormalization and Reshape. Null if the next node does anything else.
+const OnnxNode* reader_of_groups(Importer& importer, const OnnxNode& node, const Placed& x, const Extents& shape) {
+  const OnnxNode* const norm = importer.sole_reader(node.output());
+  const bool are_groups = norm != nullptr && norm->type() == "InstanceNormalization" && shape.size() == 3 &&
+                          x.rank() > 2 && x.batch == BatchInFile::own_axis && x.is_batch(0) && shape[1] >= 1 &&
+                          x.shape[1] % shape[1] == 0;
+  if (!are_groups) return nullptr;
+  const OnnxNode* const back = importer.sole_reader(norm->output());
+  if (back == nullptr || back->type() != "Reshape") return nullptr;
+  for (const auto& [input, value] : {std::pair(1, 1.0f), std::pair(2, 0.0f)}) {
+    const OnnxConstant array = importer.constant_or_node(*norm, input);
+    const auto is_value = [number = value](float one) { return one == number; };
+    if (array == nullptr || !array->has_floats || !std::ranges::all_of(array->floats, is_value)) return nullptr;
+  }
+  return norm;
 }
 
 void add_reshape(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   Extents shape = importer.integers(node, 1, "shape").value_or(Extents{});
   const bool keeps_zeros = node.integer("allowzero", 0) != 0;
-  const std::size_t merged = x.merges_batch ? 1 : 0;
+  if (x.lacks_batch()) return reshape_parameter(importer, node, x, std::move(shape));
+  const std::size_t merged = x.merges_batch() ? 1 : 0;
   std::int64_t all = 1, known = 1, unknown = -1;
   for (std::size_t i = 1; i < x.rank(); ++i) all *= x.shape[i];
   if (shape.empty()) importer.refuse(node, "does not keep the batch");
@@ -47,9 +88,13 @@ void add_reshape(Importer& importer, const OnnxNode& node) {
   const std::int64_t windows = shape[0] / batch_mark;  // per sample
   if (unknown > 0) shape[static_cast<std::size_t>(unknown)] = divided(known * windows);
   shape[0] = batch_mark;
+  if (windows == 1 && reader_of_groups(importer, node, x, shape) != nullptr) {
+    importer.groups_of_reader[node.output()] = shape[1];
+    return importer.set_output(node, x);  // the norm keeps the order in memory
+  }
   if (windows > 1) shape.insert(shape.begin() + 1, windows);
   Placed y = importer.reshaped(node, x, shape);
-  y.merges_batch = windows > 1;
+  if (windows > 1) y.batch = BatchInFile::merged;
   importer.set_output(node, std::move(y));
 }
 
@@ -79,7 +124,7 @@ Placed padded(Importer& importer, const OnnxNode& node, const Placed& given, con
     is_stored = is_stored && x.axes[i] >= 0;
   }
   if (!changes) return x;
-  if (!is_stored) x = Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()), x.merges_batch);
+  if (!is_stored) x = Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()), x.batch);
   const std::size_t rank = importer.graph().shape(x.value).rank();
   PadParams params{.before = Extents(rank - 1, 0), .after = Extents(rank - 1, 0), .value = value};
   for (std::size_t i = 0; i < x.rank(); ++i) {
@@ -93,6 +138,20 @@ Placed padded(Importer& importer, const OnnxNode& node, const Placed& given, con
   return x;
 }
 
+/// Whether the reader of a Pad node can pad the images itself. A convolution pads with 0, and the padding of a max pool
+/// never is the largest value. A window of a pool must contain a pixel of the image, so the padding must be less than
+/// the window. `pads`: top, left, bottom, right.
+bool reader_pads(const OnnxNode& reader, const Extents& pads, float value) {
+  if (reader.type() == "Conv") return value == 0.0f;
+  if (reader.type() != "MaxPool" || value > std::numeric_limits<float>::lowest()) return false;
+  const Extents window = reader.integers("kernel_shape"), own = reader.integers("pads", {0, 0, 0, 0});
+  if (window.size() != 2 || own.size() != 4 || reader.text("auto_pad", "NOTSET") != "NOTSET") return false;
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (pads[i] + own[i] >= window[i % 2]) return false;
+  }
+  return true;
+}
+
 void add_pad(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   const std::string mode = node.text("mode", "constant");
@@ -100,7 +159,7 @@ void add_pad(Importer& importer, const OnnxNode& node) {
   const Extents pads = importer.integers(node, 1, "pads").value_or(Extents{});
   Extents axes = importer.integers(node, 3, "").value_or(Extents{});
   if (axes.empty()) {
-    for (std::size_t i = 0; i < x.rank(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+    for (std::size_t i = 0; i < x.file_rank(); ++i) axes.push_back(static_cast<std::int64_t>(i));
   }
   if (pads.size() != 2 * axes.size()) importer.refuse(node, "has another number of pads than axes");
   Extents before(x.rank(), 0), after(x.rank(), 0);
@@ -111,16 +170,21 @@ void add_pad(Importer& importer, const OnnxNode& node) {
   }
   const float value = importer.number(node, 2, "value").value_or(0.0f);
   const OnnxNode* const reader = importer.sole_reader(node.output());
-  const bool is_spatial = x.rank() == 4 && before[1] == 0 && after[1] == 0 && before[0] == 0 && after[0] == 0;
-  if (reader != nullptr && reader->type() == "Conv" && reader->input(0) == node.output() && is_spatial &&
-      value == 0.0f && std::ranges::all_of(pads, [](std::int64_t extent) { return extent >= 0; })) {
-    importer.pads_of_reader[node.output()] = {before[2], before[3], after[2], after[3]};
-    return importer.set_output(node, x);  // the convolution will pad
+  const bool only_adds = std::ranges::all_of(pads, [](std::int64_t extent) { return extent >= 0; });
+  if (reader != nullptr && reader->input(0) == node.output() && only_adds && x.rank() == 4 && before[1] == 0 &&
+      after[1] == 0 && before[0] == 0 && after[0] == 0) {
+    const Extents spatial{before[2], before[3], after[2], after[3]};
+    if (reader_pads(*reader, spatial, value)) {
+      importer.pads_of_reader[node.output()] = spatial;
+      return importer.set_output(node, x);
+    }
   }
-  importer.set_output(node, padded(importer, node, x, before, after, value));
+  const float finite = std::clamp(value, std::numeric_limits<float>::lowest(), std::numeric_limits<float>::max());
+  importer.set_output(node, padded(importer, node, x, before, after, finite));
 }
 
-/// Keeps `count` elements of an axis: element `first`, and every `step`th element after it.
+}  // namespace
+
 Placed part_of(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, std::int64_t first,
                std::int64_t count, std::int64_t step) {
   if (step == 1) {
@@ -130,13 +194,14 @@ Placed part_of(Importer& importer, const OnnxNode& node, const Placed& x, std::s
     return padded(importer, node, x, before, after, 0.0f);
   }
   if (x.is_batch(axis)) importer.refuse(node, "does not keep the batch");
-  Placed y =
-      x.axes[axis] >= 0 ? x : Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()), x.merges_batch);
+  Placed y = x.axes[axis] >= 0 ? x : Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()), x.batch);
   y.value = slice(importer.graph(), importer.op_name(node), y.value,
                   {.axis = y.axes[axis], .first = first, .count = count, .step = step});
   y.shape[axis] = count;
   return y;
 }
+
+namespace {
 
 void add_slice(Importer& importer, const OnnxNode& node) {
   Placed x = importer.input(node);
@@ -165,53 +230,78 @@ void add_slice(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, std::move(x));
 }
 
-/// Imports a Gather that selects one element of an axis, or neighbouring elements.
-void add_gather(Importer& importer, const OnnxNode& node) {
-  const Placed& x = importer.input(node);
-  const OnnxConstant indices = importer.constant(node, 1);
-  const std::size_t axis = importer.axis(node, node.integer("axis", 0), x);
-  if (indices == nullptr || indices->has_floats || indices->shape.size() > 1 || indices->integers.empty()) {
-    importer.refuse(node, "needs one constant index or a list of them");
+/// Divides an axis into parts.
+std::vector<Placed> parts_of(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis,
+                             const Extents& sizes) {
+  if (x.is_batch(axis)) importer.refuse(node, "does not keep the batch");
+  const Placed whole =
+      x.axes[axis] >= 0 ? x : Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()), x.batch);
+  const std::vector<Value> values =
+      split(importer.graph(), importer.op_name(node), whole.value, {.axis = whole.axes[axis], .sizes = sizes});
+  std::vector<Placed> parts;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    parts.push_back(with_value(whole, values[i]));
+    parts.back().shape[axis] = sizes[i];
   }
-  const std::int64_t extent = x.shape[axis], given = indices->integers.front(),
-                     first = given < 0 ? given + extent : given;
-  const auto count = static_cast<std::int64_t>(indices->integers.size());
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (indices->integers[static_cast<std::size_t>(i)] != given + i)
-      importer.refuse(node, "reads elements that are no neighbours, which is not supported");
-  }
-  if (first < 0 || first >= extent || count > extent - first)
-    importer.refuse(node, "reads an element that its input lacks");
-  Placed y = part_of(importer, node, x, axis, first, count, 1);
-  importer.set_output(node, indices->shape.empty() ? importer.without_axis(node, y, axis) : y);
+  return parts;
+}
+
+/// The sizes of the parts if each part except the last one has `each` elements.
+Extents equal_sizes(std::int64_t extent, std::int64_t each) {
+  Extents sizes;
+  for (std::int64_t left = extent; left > 0; left -= each) sizes.push_back(std::min(each, left));
+  return sizes;
 }
 
 void add_split(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   const std::size_t axis = importer.axis(node, node.integer("axis", 0), x);
-  if (x.is_batch(axis)) importer.refuse(node, "does not keep the batch");
   Extents sizes = importer.integers(node, 1, "split").value_or(Extents{});
   if (sizes.empty()) {
-    if (node.integer("num_outputs", 1) < 1) importer.refuse(node, "has no outputs");
-    const std::int64_t parts = node.integer("num_outputs", node.output_count()),
-                       each = (x.shape[axis] + parts - 1) / parts;
-    for (std::int64_t left = x.shape[axis]; left > 0; left -= each) sizes.push_back(std::min(each, left));
+    const std::int64_t parts = node.integer("num_outputs", node.output_count());
+    if (parts < 1) importer.refuse(node, "has no outputs");
+    sizes = equal_sizes(x.shape[axis], (x.shape[axis] + parts - 1) / parts);
   }
   if (static_cast<int>(sizes.size()) != node.output_count())
     importer.refuse(node, "has another number of outputs than parts");
-  const Placed whole =
-      x.axes[axis] >= 0 ? x : Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()), x.merges_batch);
-  const std::vector<Value> parts =
-      split(importer.graph(), importer.op_name(node), whole.value, {.axis = whole.axes[axis], .sizes = sizes});
+  std::vector<Placed> parts = parts_of(importer, node, x, axis, sizes);
   for (int i = 0; i < node.output_count(); ++i) {
-    Placed part = with_value(whole, parts[static_cast<std::size_t>(i)]);
-    part.shape[axis] = sizes[static_cast<std::size_t>(i)];
-    importer.set_output(node, std::move(part), i);
+    importer.set_output(node, std::move(parts[static_cast<std::size_t>(i)]), i);
   }
 }
 
+/// As Split; SequenceAt then reads one part.
+void add_split_to_sequence(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  const std::size_t axis = importer.axis(node, node.integer("axis", 0), x);
+  const OnnxConstant given = importer.constant(node, 1);
+  if (given == nullptr && !node.input(1).empty()) importer.refuse(node, "needs constant sizes");
+  Extents sizes = given ? given->integers : Extents{1};
+  if (!given || given->shape.empty()) {
+    if (sizes.size() != 1 || sizes[0] < 1) importer.refuse(node, "has an invalid size");
+    sizes = equal_sizes(x.shape[axis], sizes[0]);
+  }
+  std::vector<Placed> parts = parts_of(importer, node, x, axis, sizes);
+  if (!given && node.integer("keepdims", 1) == 0) {
+    for (Placed& part : parts) part = importer.without_axis(node, part, axis);
+  }
+  importer.sequences[node.output()] = std::move(parts);
+}
+
+void add_sequence_at(Importer& importer, const OnnxNode& node) {
+  const auto parts = importer.sequences.find(node.input(0));
+  const OnnxConstant place = importer.constant(node, 1);
+  if (parts == importer.sequences.end() || place == nullptr || place->integers.size() != 1)
+    importer.refuse(node, "needs the output of SplitToSequence and a constant place");
+  const auto count = static_cast<std::int64_t>(parts->second.size());
+  const std::int64_t given = place->integers[0], index = given < 0 ? given + count : given;
+  if (index < 0 || index >= count) importer.refuse(node, "reads an element that its input lacks");
+  importer.set_output(node, parts->second[static_cast<std::size_t>(index)]);
+}
+
 void add_concat(Importer& importer, const OnnxNode& node) {
-  const Placed& first = importer.input(node);
+  // Constants may come first, for example class tokens that a later node repeats for each sample.
+  const Placed first = importer.input_or_parameter(node, 0);
   const std::size_t axis = importer.axis(node, node.integer("axis", 0), first);
   if (first.is_batch(axis)) importer.refuse(node, "does not keep the batch");
   const std::vector<int> order = first.axes[axis] >= 0 ? stored_order(first) : ascending(first.rank());
@@ -219,8 +309,8 @@ void add_concat(Importer& importer, const OnnxNode& node) {
   Extents shape = first.shape;
   shape[axis] = 0;
   for (int i = 0; i < node.input_count(); ++i) {
-    const Placed& x = importer.input(node, i);
-    if (x.rank() != first.rank()) importer.refuse(node, "has inputs of different shapes");
+    const Placed x = importer.input_or_parameter(node, i);
+    if (x.rank() != first.rank() || x.batch != first.batch) importer.refuse(node, "has inputs of different shapes");
     std::vector<int> all = order;  // and axes that only this input stores
     for (const int own : stored_order(x)) {
       if (std::ranges::find(all, own) == all.end()) importer.refuse(node, "has inputs of different shapes");
@@ -230,36 +320,14 @@ void add_concat(Importer& importer, const OnnxNode& node) {
   }
   const auto own = std::ranges::find(order, static_cast<int>(axis)) - order.begin();
   const Value y = concat(importer.graph(), importer.op_name(node), values, {.axis = own});
-  importer.set_output(node, Importer::placed(y, std::move(shape), order, first.merges_batch));
-}
-
-/// Repeats a constant, such as a class token, for each sample.
-void add_expand(Importer& importer, const OnnxNode& node) {
-  const OnnxConstant values = importer.constant(node, 0);
-  const OnnxConstant shape = importer.constant(node, 1);
-  // Mul and Add broadcast their inputs, so a repetition before them needs no op.
-  const OnnxNode* const reader = importer.sole_reader(node.output());
-  const bool repeats = reader != nullptr && (reader->type() == "Mul" || reader->type() == "Add");
-  if (repeats && importer.is_placed(node, 0) && shape != nullptr &&
-      shape->integers.size() == importer.input(node).rank()) {
-    return importer.set_output(node, importer.input(node));
-  }
-  if (values == nullptr || shape == nullptr || shape->integers.empty())
-    importer.refuse(node, "repeats a computed value, which is not supported");
-  const std::size_t rank = std::max(shape->integers.size(), values->shape.size());
-  const Placed y = importer.variable(node, *values, rank, ascending(rank));
-  for (std::size_t i = 1; i < shape->integers.size(); ++i) {
-    if (shape->integers[i] != y.shape[i] && shape->integers[i] != 1)
-      importer.refuse(node, "repeats other axes than the batch, which is not supported");
-  }
-  importer.set_output(node, y);
+  importer.set_output(node, Importer::placed(y, std::move(shape), order, first.batch));
 }
 
 void add_unsqueeze(Importer& importer, const OnnxNode& node) {
   Placed y = importer.input(node);
   const Extents axes = importer.integers(node, 1, "axes").value_or(Extents{});
   std::vector<std::size_t> places;
-  const std::size_t rank = y.rank() - (y.merges_batch ? 1 : 0) + axes.size();
+  const std::size_t rank = y.file_rank() + axes.size();
   for (const std::int64_t axis : axes) places.push_back(importer.axis(node, axis, rank));
   std::ranges::sort(places);
   for (const std::size_t in_file : places) {
@@ -274,14 +342,16 @@ void add_unsqueeze(Importer& importer, const OnnxNode& node) {
 void add_transpose(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   const Extents order = node.integers("perm");
-  if (order.size() + (x.merges_batch ? 1 : 0) != x.rank()) {
-    importer.refuse(node, "has another number of axes than its input");
-  }
-  Placed y{x.value, {}, {}, x.merges_batch};
+  if (order.size() != x.file_rank()) importer.refuse(node, "has another number of axes than its input");
+  Placed y{x.value, {}, {}, x.batch};
   if (std::set<std::int64_t>(order.begin(), order.end()).size() != order.size())
     importer.refuse(node, "names an axis twice");
+  if (x.lacks_batch()) {
+    y.shape.push_back(x.shape[0]);
+    y.axes.push_back(x.axes[0]);
+  }
   for (const std::int64_t axis : order) {
-    const std::size_t from = importer.axis(node, axis, x), count = x.merges_batch && x.is_batch(from) ? 2 : 1;
+    const std::size_t from = importer.axis(node, axis, x), count = x.merges_batch() && x.is_batch(from) ? 2 : 1;
     for (std::size_t i = from; i < from + count; ++i) {
       y.shape.push_back(x.shape[i]);
       y.axes.push_back(x.axes[i]);
@@ -290,81 +360,17 @@ void add_transpose(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, std::move(y));
 }
 
-/// Adds the mean over the axes that the node reduces. Sets `count` to the number of elements in each mean.
-Placed mean_over(Importer& importer, const OnnxNode& node, Placed x, std::int64_t& count) {
-  std::vector<bool> reduces(x.rank(), false);
-  const std::optional<Extents> axes = importer.integers(node, 1, "axes");
-  if (!axes) importer.refuse(node, "does not keep the batch");
-  for (const std::int64_t axis : *axes) reduces[importer.axis(node, axis, x)] = true;
-  Graph& graph = importer.graph();
-  std::vector<std::int64_t> own;  // the reduced axes in memory
-  count = 1;
-  for (std::size_t i = 0; i < x.rank(); ++i) {
-    if (!reduces[i]) continue;
-    if (x.is_batch(i)) importer.refuse(node, "does not keep the batch");
-    count *= x.shape[i];
-    if (x.axes[i] >= 0) own.push_back(x.axes[i]);
-  }
-  std::ranges::sort(own);
-  const bool reduces_all = own.size() + 1 == graph.shape(x.value).rank();  // then the mean keeps its axes
-  if (!own.empty()) {
-    const bool are_spatial = graph.shape(x.value).rank() == 4 && own == Extents{1, 2};
-    x.value = are_spatial ? global_avg_pool(graph, importer.op_name(node), x.value)
-                          : mean(graph, importer.op_name(node), x.value, {.axes = own, .keeps_axes = reduces_all});
-  }
-  const bool keeps = node.integer("keepdims", 1) != 0;
-  if (reduces_all) {
-    for (std::size_t i = 0; i < x.rank(); ++i) x.shape[i] = reduces[i] ? 1 : x.shape[i];
-    if (keeps) return x;
-    importer.refuse(node, "keeps no axis besides the batch, which is not supported");
-  }
-  Placed y{x.value, {}, {}, x.merges_batch};
-  for (std::size_t i = 0; i < x.rank(); ++i) {
-    if (reduces[i] && !keeps) continue;
-    y.shape.push_back(reduces[i] ? 1 : x.shape[i]);
-    const auto smaller = std::ranges::count_if(own, [&](std::int64_t axis) { return axis < x.axes[i]; });
-    y.axes.push_back(reduces[i] || x.axes[i] < 0 ? -1 : x.axes[i] - static_cast<int>(smaller));
-  }
-  return y;
-}
-
-void add_reduce_mean(Importer& importer, const OnnxNode& node) {
-  std::int64_t count = 1;
-  importer.set_output(node, mean_over(importer, node, importer.input(node), count));
-}
-
-void add_reduce_sum(Importer& importer, const OnnxNode& node) {
-  std::int64_t count = 1;
-  const Placed y = mean_over(importer, node, importer.input(node), count);
-  importer.set_output(
-      node, with_value(y, scale(importer.graph(), importer.op_name(node), y.value, static_cast<float>(count))));
-}
-
-/// Computes sqrt(sum of squares).
-void add_reduce_l2(Importer& importer, const OnnxNode& node) {
-  const Placed& x = importer.input(node);
-  Graph& graph = importer.graph();
-  std::int64_t count = 1;
-  const Value squares = multiply(graph, importer.op_name(node), x.value, x.value);
-  const Placed y = mean_over(importer, node, with_value(x, squares), count);
-  const Value sum = scale(graph, importer.op_name(node), y.value, static_cast<float>(count));
-  importer.set_output(node, with_value(y, sqrt(graph, importer.op_name(node), sum)));
-}
-
-constexpr Operator operators[] = {{"Concat", add_concat},
-                                  {"Expand", add_expand},
+constexpr Operator operators[] = {{"Concat", add_concat, true},
                                   {"Flatten", add_flatten},
-                                  {"Gather", add_gather},
                                   {"Pad", add_pad},
-                                  {"ReduceL2", add_reduce_l2},
-                                  {"ReduceMean", add_reduce_mean},
-                                  {"ReduceSum", add_reduce_sum},
-                                  {"Reshape", add_reshape},
-                                  {"Slice", add_slice},
-                                  {"Split", add_split},
-                                  {"Squeeze", add_squeeze},
-                                  {"Transpose", add_transpose},
-                                  {"Unsqueeze", add_unsqueeze}};
+                                  {"Reshape", add_reshape, true},
+                                  {"SequenceAt", add_sequence_at},
+                                  {"Slice", add_slice, true},
+                                  {"Split", add_split, true},
+                                  {"SplitToSequence", add_split_to_sequence},
+                                  {"Squeeze", add_squeeze, true},
+                                  {"Transpose", add_transpose, true},
+                                  {"Unsqueeze", add_unsqueeze, true}};
 
 }  // namespace
 

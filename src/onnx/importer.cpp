@@ -80,7 +80,9 @@ bool is_layer(std::string_view type) { return type == "Gemm" || type == "MatMul"
 
 /// Returns null if no op computes this operator.
 const Operator* operator_of(std::string_view type) {
-  for (const std::span<const Operator> operators : {arithmetic_operators(), layer_operators(), shape_operators()}) {
+  for (const std::span<const Operator> operators :
+       {arithmetic_operators(), convolution_operators(), gather_operators(), norm_operators(), pool_operators(),
+        product_operators(), reduction_operators(), shape_operators()}) {
     const auto found = std::ranges::find(operators, type, &Operator::type);
     if (found != operators.end()) return &*found;
   }
@@ -188,6 +190,48 @@ void Importer::place_input() {
   }
 }
 
+namespace {
+
+/// Whether a list of indices selects neighbouring elements in order. A gather of other elements is not folded if the
+/// array is trained: elements that are selected several times must stay equal.
+bool are_neighbours(const OnnxArray& indices) {
+  for (std::size_t i = 1; i < indices.integers.size(); ++i) {
+    if (indices.integers[i] != indices.integers[0] + static_cast<std::int64_t>(i)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool Importer::add_constant(const OnnxNode& node, std::span<const OnnxConstant> inputs) {
+  if (!can_fold(node.type()) || repeats_for_samples(node)) return false;
+  if (node.type() == "Gather" && inputs.size() > 1 && inputs[0] && inputs[1]) {
+    const OnnxArray& array = *inputs[0];
+    const bool is_trained = array.has_floats && !array.name.empty() && !array.is_derived && !array.shape.empty();
+    if (is_trained && !inputs[1]->has_floats && !are_neighbours(*inputs[1])) return false;
+  }
+  constexpr std::int64_t most = std::int64_t{1} << 31;  // elements that all nodes read and compute
+  const OnnxConstant folded = fold_with_batch(node, inputs, operator_set(), source_.file);
+  for (const OnnxConstant& one : inputs) folded_elements_ += one && !one->is_hollow ? one->element_count() : 0;
+  folded_elements_ += folded->is_hollow ? 0 : folded->element_count();
+  if (folded_elements_ > most) refuse(node, "and earlier nodes compute too many constants");
+  constants_[node.output()] = folded;
+  return true;
+}
+
+/// Adds the constants with a row for each sample as values. The first input of a convolution may have one row, which
+/// exporters repeat later.
+void Importer::place_constants(const OnnxNode& node) {
+  for (int i = 0; i < node.input_count(); ++i) {
+    const OnnxConstant array = constant(node, i);
+    if (array == nullptr || !array->has_floats || array->is_hollow || array->shape.size() < 2) continue;
+    const bool is_input = i == 0 && node.type() == "Conv" && array->shape[0] == 1;
+    if (!array->repeats_batch && !is_input) continue;
+    placed_[node.input(i)] = variable(node, *array, array->shape.size(), ascending(array->shape.size()));
+    constants_.erase(node.input(i));
+  }
+}
+
 void Importer::add(const OnnxNode& node) {
   if (skipped_.contains(node.output())) return;
   if (add_draw(node)) return;
@@ -195,36 +239,33 @@ void Importer::add(const OnnxNode& node) {
   bool are_constant = true;
   for (int i = 0; i < node.input_count(); ++i) {
     const std::string name = node.input(i);
-    inputs.push_back(constant(node, i));
+    inputs.push_back(shaped_constant(name));
     if (name.empty() || inputs.back() != nullptr) continue;
     are_constant = false;
-    if (!placed_.contains(name))
+    if (!placed_.contains(name) && !sequences.contains(name))
       refuse(node, fmt::format("reads '{}', which no node before it computes", printable(name)));
   }
   if (node.type() == "Shape" && !are_constant) {
     // The node needs only the shape of its input, which is known.
     OnnxArray known{.shape = input(node).shape, .has_floats = true, .floats = {}, .integers = {}, .name = {}};
-    if (input(node).merges_batch) {
+    if (input(node).batch != BatchInFile::own_axis) {
       const std::size_t batch = input(node).batch_axis();
-      known.shape[batch + 1] *= batch_mark;
+      if (input(node).merges_batch()) known.shape[batch + 1] *= batch_mark;
       known.shape.erase(known.shape.begin() + static_cast<std::ptrdiff_t>(batch));
     }
     const OnnxConstant only[] = {std::make_shared<const OnnxArray>(std::move(known))};
     constants_[node.output()] = fold(node, only, operator_set(), source_.file);
     return;
   }
-  if (are_constant && can_fold(node.type()) && !repeats_for_samples(node)) {
-    constexpr std::int64_t most = std::int64_t{1} << 31;  // elements that all nodes read and compute
-    const OnnxConstant folded = fold(node, inputs, operator_set(), source_.file);
-    for (const OnnxConstant& one : inputs) folded_elements_ += one ? one->element_count() : 0;
-    folded_elements_ += folded->element_count();
-    if (folded_elements_ > most) refuse(node, "and earlier nodes compute too many constants");
-    constants_[node.output()] = folded;
-    return;
-  }
+  if (are_constant && add_constant(node, inputs)) return;
+  place_constants(node);
   const Operator* const found = operator_of(node.type());
   if (found == nullptr) {
     refuse(node, are_constant ? "has constant inputs, which is not read" : "cannot be trained: no op computes it");
+  }
+  for (int i = 0; i < node.input_count(); ++i) {
+    if (is_placed(node, i) && input(node, i).lacks_batch() && !found->reads_parameters)
+      refuse(node, "reads a value that was computed from arrays only, which is not supported");
   }
   try {
     found->add(*this, node);

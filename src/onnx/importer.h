@@ -4,8 +4,7 @@
 // output of a convolution is [batch, channels, height, width] in the file and [batch, height, width, channels] in
 // memory. A transposition only changes the permutation; memory is reordered only if an op needs another order.
 //
-// import_arithmetic.cpp, import_layers.cpp and import_shapes.cpp have one function for each ONNX operator.
-// import_attention.cpp replaces the operators of an attention by one op.
+// import_*.cpp have one function for each ONNX operator.
 #pragma once
 
 #include <fmt/format.h>
@@ -31,20 +30,34 @@
 
 namespace carillon {
 
+/// How the shape of a value in the file contains the batch.
+enum class BatchInFile {
+  own_axis,
+  merged,  ///< the file joins the batch and the axis after it into one axis, for example images and their windows
+  absent,  ///< the file computes the value from arrays only, so it is the same for each sample
+};
+
 /// A value of the network, with its shape in ONNX.
 struct Placed {
   Value value;
-  Extents shape;  ///< in ONNX; the extent of the batch is batch_mark
+  /// In ONNX, but the batch always has its own axis, with the extent batch_mark. If the batch is absent in the file,
+  /// the axis is the first one.
+  Extents shape;
   /// For each axis of `shape`: the axis of `value`. 0 is the batch. -1: the extent is 1 and `value` does not have the
   /// axis.
   std::vector<int> axes;
-  /// True if the file joins the batch and the axis after it into one axis, for example images and their windows.
-  bool merges_batch = false;
+  BatchInFile batch = BatchInFile::own_axis;
 
   std::size_t rank() const { return shape.size(); }
+  /// The number of axes in the file.
+  std::size_t file_rank() const { return rank() - (batch == BatchInFile::own_axis ? 0 : 1); }
+  bool merges_batch() const { return batch == BatchInFile::merged; }
+  bool lacks_batch() const { return batch == BatchInFile::absent; }
   std::size_t batch_axis() const { return static_cast<std::size_t>(std::ranges::find(axes, 0) - axes.begin()); }
   /// Converts an axis in the file to an axis of `shape`.
-  std::size_t own_axis(std::size_t in_file) const { return in_file + (merges_batch && in_file > batch_axis() ? 1 : 0); }
+  std::size_t own_axis(std::size_t in_file) const {
+    return in_file + (lacks_batch() || (merges_batch() && in_file > batch_axis()) ? 1 : 0);
+  }
   bool is_batch(std::size_t axis) const { return axes[axis] == 0; }
 };
 
@@ -55,6 +68,8 @@ std::vector<int> ascending(std::size_t count);
 /// The order in memory of the axes of an image [batch, channels, height, width]: channels are last.
 inline const std::vector<int> image_order{0, 2, 3, 1};
 inline constexpr int channel_axis = 1;
+/// Initial weights of a layer whose units have `count` inputs.
+Initializer fan_in(std::int64_t count);
 /// Returns `placed` with another value.
 inline Placed with_value(Placed placed, Value value) {
   placed.value = value;
@@ -90,11 +105,21 @@ using AddOps = void (*)(Importer& importer, const OnnxNode& node);
 struct Operator {
   std::string_view type;
   AddOps add;
+  bool reads_parameters = false;  ///< the function accepts values without the batch (BatchInFile::absent)
 };
-/// The ONNX operators of import_arithmetic.cpp, import_layers.cpp and import_shapes.cpp.
+/// The operators that each import_*.cpp imports.
 std::span<const Operator> arithmetic_operators();
-std::span<const Operator> layer_operators();
+std::span<const Operator> convolution_operators();
+std::span<const Operator> gather_operators();
+std::span<const Operator> norm_operators();
+std::span<const Operator> pool_operators();
+std::span<const Operator> product_operators();
+std::span<const Operator> reduction_operators();
 std::span<const Operator> shape_operators();
+
+/// Keeps every `step`th element of an axis, from `first`, `count` in total.
+Placed part_of(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, std::int64_t first,
+               std::int64_t count, std::int64_t step);
 
 /// Adds the network of a file to a graph.
 class Importer {
@@ -121,11 +146,18 @@ class Importer {
     fail(ExitCode::data, "{}: the node '{}' ({}) {}", source_.file.path().string(), printable(node.name()),
          printable(node.type()), what);
   }
-  /// Input `i` as a constant; null if the input is missing or not a constant.
+  /// Input `i` as a constant; null if the input is missing, not a constant or hollow.
   OnnxConstant constant(const OnnxNode& node, int i) const {
-    const auto found = constants_.find(node.input(i));
+    const OnnxConstant found = shaped_constant(node.input(i));
+    return found == nullptr || found->is_hollow ? nullptr : found;
+  }
+  /// The constant with this name, which may be hollow; null if there is none.
+  OnnxConstant shaped_constant(const std::string& name) const {
+    const auto found = constants_.find(name);
     return found == constants_.end() ? nullptr : found->second;
   }
+  /// The node that computes input `i`; null if there is none.
+  const OnnxNode* producer(const OnnxNode& node, int i) const { return source_.producer(node.input(i)); }
   /// As `constant`, but also finds a constant if its Constant node comes later in the file.
   OnnxConstant constant_or_node(const OnnxNode& node, int i) const {
     if (OnnxConstant found = constant(node, i)) return found;
@@ -168,7 +200,7 @@ class Importer {
 
   /// Converts an axis in the file to an axis of x.shape.
   std::size_t axis(const OnnxNode& node, std::int64_t number, const Placed& x) const {
-    return x.own_axis(axis(node, number, x.rank() - (x.merges_batch ? 1 : 0)));
+    return x.own_axis(axis(node, number, x.file_rank()));
   }
 
   /// Returns the value with exactly these ONNX axes in memory, in this order.
@@ -183,12 +215,19 @@ class Importer {
   /// Adds a constant array as a value of `rank` axes, with the order `order` in memory. The array's axes are matched
   /// from the last axis. Arrays of the file are trained.
   Placed variable(const OnnxNode& node, const OnnxArray& values, std::size_t rank, const std::vector<int>& order);
-  /// If the product of `probabilities` and `v` ends an attention, adds the op attention and returns its result. The ops
-  /// of the chain stay until run() removes ops that no op reads.
-  std::optional<Placed> fused_attention(const OnnxNode& node, const Placed& probabilities, const Placed& v);
+  /// As `variable`, with the shape of the array in the file after the axis of the batch (BatchInFile::absent).
+  Placed parameter(const OnnxNode& node, const OnnxArray& values);
+  /// Returns input `i`. Places constants, as `parameter` does.
+  Placed input_or_parameter(const OnnxNode& node, int i);
+  /// Aligns `x`, whose batch is absent in the file, with a value of `rank` axes that contains the batch: axes are
+  /// matched from the last one.
+  Placed with_batch(const OnnxNode& node, const Placed& x, std::size_t rank);
+  /// Repeats axes of extent 1. `shape`: of x.rank() axes, with the batch.
+  Placed repeated(const OnnxNode& node, const Placed& x, const Extents& shape);
   /// Returns `value` with this ONNX shape; `order`: the order of the axes in memory.
-  static Placed placed(Value value, Extents shape, const std::vector<int>& order, bool merges_batch = false) {
-    Placed result{value, std::move(shape), {}, merges_batch};
+  static Placed placed(Value value, Extents shape, const std::vector<int>& order,
+                       BatchInFile batch = BatchInFile::own_axis) {
+    Placed result{value, std::move(shape), {}, batch};
     result.axes.assign(result.shape.size(), -1);
     for (std::size_t i = 0; i < order.size(); ++i)
       result.axes[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
@@ -216,6 +255,11 @@ class Importer {
   bool is_head(const OnnxNode& node) const { return &node == head_; }
   /// By value: the pads that a convolution adds in place of the Pad node before it. Order: top, left, bottom, right.
   std::map<std::string, Extents> pads_of_reader;
+  /// By value: the parts of a SplitToSequence.
+  std::map<std::string, std::vector<Placed>> sequences;
+  /// By value: the number of groups of channels that the next node, an InstanceNormalization, normalises. The value has
+  /// the shape before its Reshape into groups.
+  std::map<std::string, std::int64_t> groups_of_reader;
   /// Returns the number of units of a layer that has `units` units in the file. Sets `is_new` if the numbers differ:
   /// the layer then gets new values.
   std::int64_t units_of(const OnnxNode& node, std::int64_t units, const std::string& name, bool& is_new);
@@ -229,6 +273,9 @@ class Importer {
   void note_folded_norms();
   void place_input();
   void add(const OnnxNode& node);
+  /// Folds a node with constant inputs. Returns false if an op must compute the node.
+  bool add_constant(const OnnxNode& node, std::span<const OnnxConstant> inputs);
+  void place_constants(const OnnxNode& node);
   bool add_draw(const OnnxNode& node);
 
   /// A random number for each sample. Exporters compute the mask of a drop path from it.
@@ -243,6 +290,7 @@ class Importer {
   Graph& graph_;
   std::map<std::string, OnnxConstant> constants_;
   std::map<std::string, Placed> placed_;
+  std::map<std::string, Placed> parameters_;  ///< by the array's name in the file
   std::set<std::string> names_, skipped_;
   std::int64_t folded_elements_ = 0;
   const OnnxNode* head_ = nullptr;

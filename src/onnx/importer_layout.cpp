@@ -1,11 +1,15 @@
 // Arranges the axes of values of imported networks.
 #include <algorithm>
 
+#include "kernels/broadcast/broadcast.h"
 #include "kernels/layout/layout.h"
 #include "kernels/values/values.h"
+#include "src/models/layers.h"
 #include "src/onnx/importer.h"
 
 namespace carillon {
+
+Initializer fan_in(std::int64_t count) { return fan_in_uniform(std::max<std::int64_t>(count, 1)); }
 
 /// The axes of `placed` that its value has, in the order of the value.
 std::vector<int> stored_order(const Placed& placed) {
@@ -49,7 +53,7 @@ Placed Importer::with_last(const OnnxNode& node, const Placed& x, int last) {
   std::vector<int> order = stored_order(x);
   std::erase(order, last);
   order.push_back(last);
-  return placed(arranged(node, x, order), x.shape, order, x.merges_batch);
+  return placed(arranged(node, x, order), x.shape, order, x.batch);
 }
 
 Placed Importer::without_axis(const OnnxNode& node, const Placed& x, std::size_t axis) {
@@ -123,6 +127,50 @@ Placed Importer::reshaped(const OnnxNode& node, const Placed& x, const Extents& 
     value = reshape(graph_, op_name(node), value, {.extents = extents});
   }
   return placed(value, shape, order);
+}
+
+Placed Importer::parameter(const OnnxNode& node, const OnnxArray& values) {
+  const auto known = parameters_.find(values.name);
+  if (!values.name.empty() && !values.is_derived && known != parameters_.end() &&
+      std::equal(values.shape.begin(), values.shape.end(), known->second.shape.begin() + 1,
+                 known->second.shape.end())) {
+    return known->second;
+  }
+  Placed placed = variable(node, values, values.shape.size() + 1, ascending(values.shape.size() + 1));
+  placed.batch = BatchInFile::absent;
+  if (!values.name.empty() && !values.is_derived) parameters_[values.name] = placed;
+  return placed;
+}
+
+Placed Importer::input_or_parameter(const OnnxNode& node, int i) {
+  const OnnxConstant values = constant(node, i);
+  return values == nullptr ? input(node, i) : parameter(node, *floats(node, i));
+}
+
+Placed Importer::with_batch(const OnnxNode& node, const Placed& x, std::size_t rank) {
+  if (!x.lacks_batch()) return x;
+  Placed y = x;
+  y.batch = BatchInFile::own_axis;
+  while (y.rank() > rank) {
+    if (y.shape[1] != 1) refuse(node, "combines arrays and values of different shapes");
+    y = without_axis(node, y, 1);
+  }
+  y.shape.insert(y.shape.begin() + 1, rank - y.rank(), 1);
+  y.axes.insert(y.axes.begin() + 1, rank - y.axes.size(), -1);
+  return y;
+}
+
+Placed Importer::repeated(const OnnxNode& node, const Placed& x, const Extents& shape) {
+  if (x.shape == shape) return x;
+  const std::vector<int> order = ascending(x.rank());
+  Extents extents;
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    const bool fits = x.is_batch(i) ? i == 0 : x.shape[i] == shape[i] || x.shape[i] == 1;
+    if (!fits) refuse(node, "repeats a value in a way that is not supported");
+    if (i > 0) extents.push_back(shape[i]);
+  }
+  const Value ones = carillon::constant(graph_, op_name(node, "/ones"), {.shape = extents, .values = {1.0f}});
+  return placed(multiply(graph_, op_name(node), arranged(node, x, order), ones), shape, order, x.batch);
 }
 
 Placed Importer::variable(const OnnxNode& node, const OnnxArray& values, std::size_t rank,

@@ -21,8 +21,10 @@ struct OnnxArray {
   bool has_floats = false;  ///< true: `floats` has the values; false: `integers`
   std::vector<float> floats;
   std::vector<std::int64_t> integers;
-  std::string name;         ///< name of the initializer; empty: the values are from a node or from shapes
-  bool is_derived = false;  ///< the values were computed from the initializer and differ from it
+  std::string name;            ///< name of the initializer; empty: the values are from a node or from shapes
+  bool is_derived = false;     ///< the values were computed from the initializer and differ from it
+  bool is_hollow = false;      ///< only the shape is known: the values would be too many
+  bool repeats_batch = false;  ///< axis 0 is the batch, and the array has the values of one sample: shape[0] is 1
 
   std::int64_t element_count() const;
 };

@@ -6,6 +6,7 @@
 
 #include "kernels/broadcast/broadcast.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/gather/gather.h"
 #include "kernels/layout/layout.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/pool/pool.h"
@@ -85,6 +86,32 @@ std::string write_slice(OnnxWriter& writer, const ExportedOp& op) {
     end = -2 * max_attribute;  // before the first element; ONNX counts a negative end from the end of the axis
   return writer.add("Slice", {op.inputs.at(0), writer.constant(Extents{params.first}), writer.constant(Extents{end}),
                               writer.constant(Extents{axis}), writer.constant(Extents{params.step})});
+}
+
+/// Writes a Gather for each term, multiplies by the weights and adds. An index of -1 gets the weight 0.
+std::string write_gather(OnnxWriter& writer, const ExportedOp& op) {
+  const auto params = params_of<GatherParams>(op.attributes);
+  const std::int64_t axis = onnx_axis(gather_axis(params, op.input), op.input.rank());
+  const bool has_weights = !params.weights.empty() || std::ranges::count(params.indices, -1) > 0;
+  const auto terms = static_cast<std::size_t>(params.terms);
+  std::string sum;
+  for (std::size_t k = 0; k < terms; ++k) {
+    Extents indices;
+    std::vector<float> weights;
+    for (std::size_t i = k; i < params.indices.size(); i += terms) {
+      const bool exists = params.indices[i] >= 0;
+      indices.push_back(exists ? params.indices[i] : 0);
+      weights.push_back(!exists ? 0.0f : params.weights.empty() ? 1.0f : params.weights[i]);
+    }
+    std::string term = writer.add("Gather", {op.inputs.at(0), writer.constant(indices)}, {{"axis", axis}});
+    if (has_weights) {
+      Extents shape(op.input.rank() - static_cast<std::size_t>(axis), 1);
+      shape[0] = static_cast<std::int64_t>(weights.size());
+      term = writer.add("Mul", {term, writer.constant(shape, weights)});
+    }
+    sum = k == 0 ? term : writer.add("Add", {sum, term});
+  }
+  return sum;
 }
 
 std::string write_mean(OnnxWriter& writer, const ExportedOp& op) {
@@ -216,6 +243,7 @@ std::string write_variable(OnnxWriter& writer, const ExportedOp& op) {
 
 constexpr ExportRow rows[] = {{&add_op, write_one<write_add>},
                               {&concat_op, write_one<write_concat>},
+                              {&gather_op, write_one<write_gather>},
                               {&constant_op, write_one<write_constant>},
                               {&multiply_op, write_one<write_multiply>},
                               {&gelu_op, write_one<write_gelu>},

@@ -3,18 +3,29 @@
 
   tests/acceptance/check_onnx_networks.py --bin build/bin [--work DIR] [--markdown FILE] [MODEL...]
 
-Needs torch, timm, onnx, onnxruntime, safetensors and Pillow. Exports each network with random weights, imports it with
+Needs torch, timm, onnx, onnxruntime, safetensors and Pillow, and onnxscript for networks that only the exporter of
+torch.export reads. Exports each network with random weights, imports it with
 `image_train --model FILE.onnx`, and prints a row with the result and two errors against PyTorch in float64. The error
-of logits is the largest error minus twice the error of PyTorch in float32 (at least 0), relative to the largest logit.
-The error of gradients is relative to the norm of all gradients. If rounding changes the sign of a ReLU's input,
-gradients differ more. Therefore the script tries up to three sets of weights for each network, and also prints the
-error of PyTorch's gradients in float32. Exits with 1 if fewer than 90 % of the networks agree within 1e-4 and 1e-3.
+of logits is the part of the largest error that exceeds twice the error of PyTorch in float32, relative to the largest
+logit. The error of gradients is relative to the norm of all gradients.
+
+If rounding changes the sign of a ReLU's input, or the largest element of a pool's window, a gradient jumps. So the
+script measures how much gradients depend on rounding: it computes the gradients in float64 again, from weights and
+pixels with relative noise of 1e-7, which is near the rounding of float32. A network is equal if its error of logits is
+below 1e-4, and its error of gradients is below 1e-3 or at most twice the largest error of four such computations and of
+PyTorch in float32. The row names this largest error. Each network is tried with up to three sets of weights.
+
+Some networks compute the weights of convolutions from several arrays. Carillon trains the computed weights, and the
+script compares the gradients of the computed weights.
+
+Exits with 1 if fewer than 90 % of the exported networks are equal.
 """
 
 import argparse
 import contextlib
 import copy
 import io
+import itertools
 import pathlib
 import subprocess
 import sys
@@ -30,7 +41,7 @@ from PIL import Image
 # Each network, with the smallest image size at which it has its usual structure.
 NETWORKS = {
     "alexnet_like": None,
-    "bat_resnext26ts": 64, "beit_base_patch16_224": 224, "cait_xxs24_224": 224, "caformer_s18": 64, "coat_tiny": 64,
+    "bat_resnext26ts": 64, "beit_base_patch16_224": 224, "cait_xxs24_224": 224, "caformer_s18": 64, "coat_tiny": 224,
     "coatnet_nano_rw_224": 224, "convformer_s18": 64, "convit_tiny": 224, "convmixer_768_32": 64, "convnext_atto": 64,
     "convnext_tiny": 64, "convnextv2_atto": 64, "cspdarknet53": 64, "cspresnet50": 64, "cspresnext50": 64, "darknet53": 64,
     "davit_tiny": 64, "deit3_small_patch16_224": 224, "deit_tiny_patch16_224": 224, "densenet121": 64, "dla34": 64,
@@ -105,13 +116,73 @@ def arrays_of(programs, run_folder, path):
     return {name: array.astype(np.float64) for name, array in safetensors.numpy.load_file(path).items()}
 
 
-def gradients_of(model, pixels, labels):
-    model = copy.deepcopy(model).train()  # a copy: the forward pass changes the running statistics
-    torch.nn.functional.cross_entropy(model(pixels), labels).backward()
+@contextlib.contextmanager
+def computed_weights():
+    """Records the weights of convolutions that the network computes from other arrays."""
+    convolve, weights = torch.nn.functional.conv2d, []
+
+    def recorded(x, weight, *arguments, **options):
+        if not weight.is_leaf:
+            weight.retain_grad()
+            weights.append(weight)
+        return convolve(x, weight, *arguments, **options)
+
+    torch.nn.functional.conv2d = recorded
+    try:
+        yield weights
+    finally:
+        torch.nn.functional.conv2d = convolve
+
+
+def gradients_of(model, pixels, labels, computed=None):
+    """The gradients by parameter. Appends the computed weights of convolutions to the list `computed`. Their gradients
+    have the names "computed 0", "computed 1" and so on."""
+    model = copy.deepcopy(model).train()  # a copy, because a forward pass changes the running statistics
+    with computed_weights() as weights:
+        torch.nn.functional.cross_entropy(model(pixels), labels).backward()
+    arrays = dict(model.named_parameters()) | {f"computed {i}": weight for i, weight in enumerate(weights)}
+    if computed is not None:
+        computed.extend(weight.detach().double().numpy() for weight in weights)
     return {
         name: (torch.zeros_like(values) if values.grad is None else values.grad).double().numpy()
-        for name, values in model.named_parameters()
+        for name, values in arrays.items()
     }
+
+
+def noisy(model, pixels, generator):
+    """Copies of the model and the pixels with relative noise of 1e-7."""
+    model = copy.deepcopy(model)
+    with torch.no_grad():
+        for values in model.parameters():
+            values *= 1 + 1e-7 * torch.randn(values.shape, generator=generator, dtype=values.dtype)
+    return model, pixels * (1 + 1e-7 * torch.randn(pixels.shape, generator=generator, dtype=pixels.dtype))
+
+
+def turn_to(array, wanted):
+    """A function that turns the axes of `array` to those of `wanted`; None if the values differ or all are 0."""
+    if array.size != wanted.size or not wanted.any():
+        return None
+    for order in itertools.permutations(range(array.squeeze().ndim)):
+        def turn(values, order=order):
+            return values.squeeze().transpose(order).reshape(wanted.shape)
+        same_shape = array.squeeze().transpose(order).shape == wanted.squeeze().shape
+        if same_shape and np.abs(turn(array) - wanted).max() < 1e-5:
+            return turn
+    return None
+
+
+def turned_arrays(first, exact, wanted):
+    """Carillon's names of the arrays `wanted`, which have other names or another order of axes in Carillon, and
+    functions that turn them to PyTorch's order."""
+    found, unused = {}, {name: array for name, array in first.items() if name not in exact}
+    for parameter, values in wanted.items():
+        for name, array in unused.items():
+            turn = turn_to(array, values)
+            if turn is not None:
+                found[parameter] = (name, turn)
+                del unused[name]
+                break
+    return found
 
 
 def distance(found, exact):
@@ -121,14 +192,14 @@ def distance(found, exact):
 
 
 def compare(programs, work, name, size, dynamo):
-    """Tries three sets of weights, because with some weights rounding changes the sign of a ReLU's input. Returns the
-    result with the smallest error of the gradients."""
+    """The result for the set of weights whose gradients agree best with the limit, out of three."""
     best = None
     for seed in range(3):
         found = compare_weights(programs, work, name, size, dynamo, seed)
-        if best is None or found[1] < best[1]:
+        excess = found[1] / max(1e-3, 2 * found[2])
+        if best is None or excess < best[1] / max(1e-3, 2 * best[2]):
             best = found
-        if best[1] < 1e-3:
+        if best[1] < max(1e-3, 2 * best[2]):
             break
     return best
 
@@ -142,10 +213,20 @@ def compare_weights(programs, work, name, size, dynamo, seed):
             torch.nn.init.uniform_(module.weight, 0.5, 1.5)
             torch.nn.init.uniform_(module.running_mean, -0.1, 0.1)
             torch.nn.init.uniform_(module.running_var, 0.8, 1.2)
+        if isinstance(module, timm.layers.DropPath):  # random numbers would differ
+            module.drop_prob = 0.0
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+        if isinstance(getattr(module, "gain", None), torch.nn.Parameter):  # of standardised weights; some start as 0
+            torch.nn.init.uniform_(module.gain, 0.5, 1.5)
     path = work / f"{name}.{seed}.onnx"
     if not path.exists():
         with contextlib.redirect_stdout(io.StringIO()):
-            export(model, path, size, dynamo)
+            try:
+                export(model, path, size, dynamo)
+            except Exception:  # TorchScript's exporter does not know all of PyTorch's functions
+                path.unlink(missing_ok=True)
+                export(model, path, size, dynamo=True)
     data, images, pixels, labels = records(programs, work, size)
     options = [
         "--model", path, "--image-size", size, "--classes", CLASSES, "--data", data, "--global-batch", BATCH, "--shuffle", "false",
@@ -168,17 +249,35 @@ def compare_weights(programs, work, name, size, dynamo, seed):
     # With random statistics, some activations grow so large that float32 has few correct digits. So an error is also
     # accepted if it is at most twice PyTorch's own error.
     error = max(0.0, np.abs(logits - expected).max() - 2 * np.abs(single - expected).max()) / largest
-    exact = gradients_of(model, pixels, labels)
+    computed = []
+    exact = gradients_of(model, pixels, labels, computed)
     first, second = (arrays_of(programs, folder, work / f"{name}.safetensors") for folder in (before, after))
-    missing = [parameter for parameter in exact if parameter not in first]
     found = {
         parameter: first[parameter].reshape(gradient.shape) - second[parameter].reshape(gradient.shape)
         for parameter, gradient in exact.items()
         if parameter in first
     }
+    wanted = {f"computed {i}": weight for i, weight in enumerate(computed)}
+    of_computed = len(computed)
+    for name, values in model.named_parameters():
+        if name not in found:
+            wanted[name] = values.detach().numpy()
+    for parameter, (array, turn) in turned_arrays(first, exact, wanted).items():
+        found[parameter] = turn(first[array] - second[array])
+        of_computed -= parameter.startswith("computed")
+    missing = [parameter for parameter in exact if parameter not in found]
+    if computed and of_computed == 0:
+        # The convolutions' own parameters, from which the weights were computed, do not count.
+        of_module = lambda name: model.get_submodule(name.rpartition(".")[0])
+        missing = [name for name in missing if not isinstance(of_module(name), torch.nn.Conv2d)]
+    error_of_gradients, rounding = distance(found, exact), distance({name: own[name] for name in found}, exact)
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(4 if error_of_gradients >= 1e-3 else 0):
+        perturbed = gradients_of(*noisy(model, pixels, generator), labels)
+        rounding = max(rounding, distance({name: perturbed[name] for name in found}, exact))
     for folder in (before, after):
         subprocess.run(["rm", "-rf", folder], check=False)
-    return error, distance(found, exact), distance(own, exact), missing
+    return error, error_of_gradients, rounding, missing
 
 
 def main():
@@ -195,10 +294,10 @@ def main():
     rows, exported = [], 0
     for name in options.models or NETWORKS:
         try:
-            error, gradient, of_torch, missing = compare(programs, options.work, name, NETWORKS.get(name, 64), options.dynamo)
-            agrees = error < 1e-4 and gradient < max(1e-3, 2 * of_torch) and len(missing) < 30
+            error, gradient, of_rounding, missing = compare(programs, options.work, name, NETWORKS.get(name, 64), options.dynamo)
+            agrees = error < 1e-4 and gradient < max(1e-3, 2 * of_rounding) and len(missing) < 30
             missing = [f"combined with constants: {name}" for name in missing]
-            rounding = f"PyTorch's float32: {of_torch:.1e}" if gradient >= 1e-3 else ""
+            rounding = f"by rounding: {of_rounding:.1e}" if gradient >= 1e-3 else ""
             rows.append((name, "equal" if agrees else "differs", f"{error:.1e}", f"{gradient:.1e}", ", ".join(missing[:2]) or rounding))
             exported += 1
         except RuntimeError as failure:

@@ -120,6 +120,7 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
       {"embed_tokens", R"({"class_token":"constant","class_token.value":0,"class_token.number":-1,)"
                        R"("class_token.dirac":false,"positions":"constant","positions.value":0,)"
                        R"("positions.number":-1,"positions.dirac":false})"},
+      {"gather", R"({"axis":-1,"weights":[],"terms":1})"},
       {"hard_sigmoid", R"({"alpha":0.16666667,"beta":0.5})"},
       {"image_input", R"({"values":"scaled","scale":1.0,"mean":[0,0,0,0],"deviation":[1,1,1,1],"brightness":0.0,)"
                       R"("contrast":[1,1],"crop_height":0,"crop_width":0,"padding":0,"padding_mode":"zero",)"
@@ -144,6 +145,7 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
                                                           {"conv2d", {{"filters", 2}, {"kernel", 3}}},
                                                           {"dense", {{"units", 2}}},
                                                           {"depthwise_conv2d", {{"kernel", 3}}},
+                                                          {"gather", {{"indices", {0, 2}}}},
                                                           {"max_pool", {{"window", 2}}},
                                                           {"mean", {{"axes", {1}}}},
                                                           {"pad", {{"before", {1, 2, 3}}, {"after", {1, 2, 3}}}},

@@ -9,9 +9,11 @@
 #include <random>
 
 #include "carillon/core/error.h"
+#include "kernels/batch_norm/batch_norm.h"
 #include "kernels/broadcast/broadcast.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
+#include "kernels/gather/gather.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/layout/layout.h"
 #include "kernels/matmul/matmul.h"
@@ -143,6 +145,14 @@ Value shapes_of_images(Graph& graph, Value x) {
   x = pad(graph, "pad", x, {.before = {1, -2, 0}, .after = {0, 0, 3}, .value = 0.25f});
   x = slice(graph, "slice", x, {.axis = 1, .first = 7, .count = 4, .step = -2});  // [batch, 4, 22, 17]
   x = mean(graph, "row_mean", x, {.axes = {3}, .keeps_axes = true});              // [batch, 4, 22, 1]
+  x = gather(graph, "moved", x, {.axis = 2, .indices = {3, 3, 1, 0}});
+  x = gather(graph, "mixed_rows", x,
+             {.axis = 2,
+              .indices = {0, 1, 2, -1, 3, 2, 1, 1},
+              .weights = {0.25f, 0.75f, 1.0f, 1.0f, 0.5f, 0.5f, 2.0f, -1.0f},
+              .terms = 2});
+  x = gather(graph, "longer", x,
+             {.axis = 2, .indices = {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 1, 2}});
   x = reshape(graph, "flat", x, {.extents = {-1}});
   x = slice(graph, "reversed", x, {.first = 87, .count = 88, .step = -1});
   x = reshape(graph, "planes", x, {.extents = {2, 11, 4}});
@@ -152,7 +162,7 @@ Value shapes_of_images(Graph& graph, Value x) {
 
 /// Computes attention by single ops, from [batch, 6, 7, 16] to [batch, 64].
 Value heads_of_tokens(Graph& graph, Value x) {
-  const Value tokens = reshape(graph, "tokens", x, {.extents = {42, 16}});
+  const Value tokens = batch_norm(graph, "token_norm", reshape(graph, "tokens", x, {.extents = {42, 16}}));
   const Value heads =
       transpose(graph, "heads", reshape(graph, "split_heads", tokens, {.extents = {42, 2, 8}}), {.axes = {0, 2, 1, 3}});
   const Value weights = softmax(graph, "weights", matmul(graph, "scores", heads, heads, {.transpose_b = true}));

@@ -9,6 +9,7 @@
 #include "kernels/dense/dense.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/dropout/dropout.h"
+#include "kernels/gather/gather.h"
 #include "kernels/image_input/image_input.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/layout/layout.h"
@@ -349,6 +350,12 @@ std::vector<OpCase> shape_ops() {
     add_case("Slice" + name, {3, 5, size}, true, [](Graph& graph, Value x) {
       return slice(graph, "op", x, {.axis = 1, .first = 4, .count = 2, .step = -3});
     });
+    add_case("Gather" + name, {3, 5, size}, true, [](Graph& graph, Value x) {
+      return gather(graph, "op", x, {.axis = 1, .indices = {4, 0, 0, -1, 2}});
+    });
+    add_case("GatherLast" + name, {3, 5, size}, true, [](Graph& graph, Value x) {
+      return gather(graph, "op", x, {.indices = {2, 1, 2}});
+    });
     add_case("Reshape" + name, {3, 5, size}, false, [](Graph& graph, Value x) {
       return scale(graph, "scale", reshape(graph, "op", x, {.extents = {-1}}), 0.5f);
     });
@@ -358,6 +365,14 @@ std::vector<OpCase> shape_ops() {
 
 std::vector<OpCase> means_and_products() {
   std::vector<OpCase> cases;
+  cases.push_back({.name = "GatherWeighted", .batch = 3, .build = [](OpHarness& h) {
+                     const GatherParams params{
+                         .axis = 1,
+                         .indices = {0, 1, 1, 1, 1, 2, 2, 3, 3, -1},
+                         .weights = {0.75f, 0.25f, 1.0f, 0.5f, 0.3f, 0.7f, 0.5f, 0.5f, 1.5f, 2.0f},
+                         .terms = 2};
+                     return gather(h.graph(), "op", h.input("x", {3, 4, 5, 6}), params);
+                   }});
   for (const auto& [name, axes] :
        {std::pair("Images", std::vector<std::int64_t>{1, 2}), std::pair("Channels", std::vector<std::int64_t>{-1}),
         std::pair("Rows", std::vector<std::int64_t>{1}), std::pair("Samples", std::vector<std::int64_t>{1, 2, 3})}) {

@@ -1,0 +1,357 @@
+// Imports ONNX's operators that read elements by constant indices or repeat them: Expand, Gather, Resize, ScatterND and
+// Tile.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/gather/gather.h"
+#include "kernels/layout/layout.h"
+#include "src/onnx/importer.h"
+
+namespace carillon {
+namespace {
+
+/// Returns `x` with `axis` in memory.
+Placed with_axis(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis) {
+  if (x.is_batch(axis)) importer.refuse(node, "does not keep the batch");
+  if (x.axes[axis] >= 0) return x;
+  return Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()), x.batch);
+}
+
+/// Adds a gather along `axis`. `params`: without the axis.
+Placed gathered_axis(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, GatherParams params) {
+  Placed y = with_axis(importer, node, x, axis);
+  params.axis = y.axes[axis];
+  y.shape[axis] = static_cast<std::int64_t>(params.indices.size()) / params.terms;
+  y.value = gather(importer.graph(), importer.op_name(node), y.value, params);
+  return y;
+}
+
+/// Divides an axis into several axes.
+Placed with_divided_axis(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis,
+                         const Extents& shape) {
+  const int own = x.axes[axis], more = static_cast<int>(shape.size()) - 1;
+  Placed y = x;
+  Extents extents = importer.graph().shape(x.value).extents();
+  extents.erase(extents.begin() + own);
+  extents.insert(extents.begin() + own, shape.begin(), shape.end());
+  extents.erase(extents.begin());
+  y.value = reshape(importer.graph(), importer.op_name(node), x.value, {.extents = extents});
+  for (int& other : y.axes) other += other > own ? more : 0;
+  const auto at = static_cast<std::ptrdiff_t>(axis);
+  y.shape.erase(y.shape.begin() + at);
+  y.axes.erase(y.axes.begin() + at);
+  y.shape.insert(y.shape.begin() + at, shape.begin(), shape.end());
+  for (int i = more; i >= 0; --i) y.axes.insert(y.axes.begin() + at, own + i);
+  return y;
+}
+
+void add_gather(Importer& importer, const OnnxNode& node) {
+  const Placed x = importer.input_or_parameter(node, 0);
+  const OnnxConstant indices = importer.constant(node, 1);
+  const std::size_t axis = importer.axis(node, node.integer("axis", 0), x);
+  if (indices == nullptr || indices->has_floats || indices->integers.empty())
+    importer.refuse(node, "needs constant indices");
+  const std::int64_t extent = x.shape[axis];
+  const auto count = static_cast<std::int64_t>(indices->integers.size());
+  Extents places = indices->integers;
+  bool are_neighbours = true;
+  for (std::int64_t& place : places) {
+    if (place < 0) place += extent;
+    if (place < 0 || place >= extent) importer.refuse(node, "reads an element that its input lacks");
+    are_neighbours = are_neighbours && place == places[0] + (&place - places.data());
+  }
+  if (are_neighbours && indices->shape.size() <= 1) {
+    const Placed y = part_of(importer, node, x, axis, places[0], count, 1);
+    return importer.set_output(node, indices->shape.empty() ? importer.without_axis(node, y, axis) : y);
+  }
+  Placed y = gathered_axis(importer, node, x, axis, {.indices = places});
+  if (indices->shape.size() > 1) y = with_divided_axis(importer, node, y, axis, indices->shape);
+  importer.set_output(node, std::move(y));
+}
+
+/// Repeats a constant, such as a class token, for each sample.
+void expand_constant(Importer& importer, const OnnxNode& node, const OnnxArray& values, const Extents& shape) {
+  const std::size_t rank = std::max(shape.size(), values.shape.size());
+  const Placed y = importer.variable(node, values, rank, ascending(rank));
+  Extents repeated = y.shape;
+  for (std::size_t i = 1; i < shape.size(); ++i) {
+    if (repeated[i] == 1) repeated[i] = shape[i];
+    if (shape[i] != repeated[i] && shape[i] != 1) importer.refuse(node, "has another shape than its input");
+  }
+  importer.set_output(node, importer.repeated(node, y, repeated));
+}
+
+void add_expand(Importer& importer, const OnnxNode& node) {
+  const OnnxConstant values = importer.constant(node, 0), shape = importer.constant(node, 1);
+  if (shape == nullptr || shape->integers.empty()) importer.refuse(node, "needs a constant shape");
+  if (values != nullptr) return expand_constant(importer, node, *values, shape->integers);
+  Placed x = importer.input(node);
+  const std::size_t count = shape->integers.size();
+  if (x.lacks_batch() && shape->integers[0] == batch_mark) x = importer.with_batch(node, x, count);
+  if (count > x.file_rank()) importer.refuse(node, "adds an axis, which is not supported");
+  Extents repeated = x.shape;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t axis = x.own_axis(x.file_rank() - count + i);
+    if (x.is_batch(axis) || shape->integers[i] == 1) continue;
+    if (repeated[axis] == 1) repeated[axis] = shape->integers[i];
+    if (repeated[axis] != shape->integers[i]) importer.refuse(node, "has another shape than its input");
+  }
+  // Arithmetic broadcasts its inputs, so a repetition before it needs no op if the other input has all elements.
+  const OnnxNode* const reader = importer.sole_reader(node.output());
+  const bool broadcasts = reader != nullptr && (reader->type() == "Mul" || reader->type() == "Add" ||
+                                                reader->type() == "Sub" || reader->type() == "Div");
+  if (broadcasts) {
+    const int other = reader->input(0) == node.output() ? 1 : 0;
+    if (importer.is_placed(*reader, other) && importer.input(*reader, other).shape == repeated)
+      return importer.set_output(node, x);
+  }
+  importer.set_output(node, importer.repeated(node, x, repeated));
+}
+
+void add_tile(Importer& importer, const OnnxNode& node) {
+  Placed x = importer.input(node);
+  const OnnxConstant repeats = importer.constant(node, 1);
+  if (repeats == nullptr || repeats->integers.size() != x.file_rank() || x.merges_batch())
+    importer.refuse(node, "needs a constant number of repeats for each axis");
+  for (std::size_t i = 0; i < x.file_rank(); ++i) {
+    const std::int64_t times = repeats->integers[i];
+    const std::size_t axis = x.own_axis(i);
+    // A constant of one row, which a convolution reads, already has a row for each sample.
+    if (times == 1 || (x.is_batch(axis) && times == batch_mark)) continue;
+    if (times < 1 || times > max_attribute) importer.refuse(node, "leaves nothing of its input");
+    Extents indices;
+    for (std::int64_t k = 0; k < times; ++k) {
+      for (std::int64_t place = 0; place < x.shape[axis]; ++place) indices.push_back(place);
+    }
+    x = gathered_axis(importer, node, x, axis, {.indices = std::move(indices)});
+  }
+  importer.set_output(node, std::move(x));
+}
+
+// Resize
+
+/// How Resize maps an axis of `in` elements to an axis of `out` elements.
+struct ResizedAxis {
+  std::int64_t in = 1, out = 1;
+  double scale = 1.0;     ///< out / in; the file may state another number
+  bool has_sizes = true;  ///< scale is exactly out / in
+};
+
+/// The place in the input of the centre of output element `i`.
+double place_of(Importer& importer, const OnnxNode& node, const ResizedAxis& axis, std::int64_t i) {
+  const std::string mode =
+      node.text("coordinate_transformation_mode", importer.operator_set() < 11 ? "asymmetric" : "half_pixel");
+  const auto in = static_cast<double>(axis.in), out = static_cast<double>(axis.out), at = static_cast<double>(i);
+  const auto divided = [&](double x) { return axis.has_sizes ? x * in / out : x / axis.scale; };
+  double place = 0.0;
+  if (mode == "half_pixel") {
+    place = divided(at + 0.5) - 0.5;
+  } else if (mode == "pytorch_half_pixel") {
+    place = axis.out > 1 ? divided(at + 0.5) - 0.5 : 0.0;
+  } else if (mode == "align_corners") {
+    place = axis.out > 1 ? at * (in - 1.0) / (out - 1.0) : 0.0;
+  } else if (mode == "asymmetric") {
+    place = divided(at);
+  } else if (mode == "half_pixel_symmetric") {
+    place = in / 2.0 * (1.0 - out / (axis.scale * in)) + divided(at + 0.5) - 0.5;
+  } else if (mode == "tf_half_pixel_for_nn") {
+    place = divided(at + 0.5);
+  } else {
+    importer.refuse(node, "has the coordinate transformation " + printable(mode) + ", which is not supported");
+  }
+  // Scales are float32, so a place between two pixels may be rounded to a neighbour of the exact place.
+  const double half = std::round(2.0 * place) / 2.0;
+  return std::abs(place - half) < 1e-6 * std::max(1.0, std::abs(place)) ? half : place;
+}
+
+std::int64_t nearest(Importer& importer, const OnnxNode& node, double place) {
+  const std::string mode = node.text("nearest_mode", importer.operator_set() < 11 ? "floor" : "round_prefer_floor");
+  if (mode == "round_prefer_floor") return std::llround(std::ceil(place - 0.5));
+  if (mode == "round_prefer_ceil") return std::llround(std::floor(place + 0.5));
+  if (mode == "floor") return std::llround(std::floor(place));
+  if (mode == "ceil") return std::llround(std::ceil(place));
+  importer.refuse(node, "rounds by " + printable(mode) + ", which is not supported");
+}
+
+/// The weights of the four neighbours of a place between the second and the third one, by R. Keys' cubic convolution.
+std::vector<double> cubic_weights(double fraction, double a) {
+  const auto near = [&](double x) { return ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0; };       // x <= 1
+  const auto far = [&](double x) { return ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a; };  // 1 < x < 2
+  return {far(1.0 + fraction), near(fraction), near(1.0 - fraction), far(2.0 - fraction)};
+}
+
+/// The indices and weights of the elements that each output element of the axis reads.
+GatherParams resized_axis(Importer& importer, const OnnxNode& node, const ResizedAxis& axis) {
+  const std::string mode = node.text("mode", "nearest");
+  GatherParams params;
+  params.terms = mode == "nearest" ? 1 : mode == "cubic" ? 4 : 2;
+  if (mode != "nearest" && mode != "linear" && mode != "cubic")
+    importer.refuse(node, "has the mode " + printable(mode) + ", which is not supported");
+  const auto a = static_cast<double>(node.number("cubic_coeff_a", -0.75f));
+  const bool excludes_outside = node.integer("exclude_outside", 0) != 0;
+  for (std::int64_t i = 0; i < axis.out; ++i) {
+    const double place = place_of(importer, node, axis, i), before = std::floor(place), fraction = place - before;
+    std::vector<double> weights{1.0};
+    std::int64_t first = 0;
+    if (mode == "nearest") {
+      first = nearest(importer, node, place);
+    } else if (mode == "linear") {
+      weights = {1.0 - fraction, fraction};
+      first = std::llround(before);
+    } else {
+      weights = cubic_weights(fraction, a);
+      first = std::llround(before) - 1;
+    }
+    if (excludes_outside && mode != "nearest") {
+      double sum = 0.0;
+      for (std::size_t k = 0; k < weights.size(); ++k) {
+        const std::int64_t index = first + static_cast<std::int64_t>(k);
+        if (index < 0 || index >= axis.in) weights[k] = 0.0;
+        sum += weights[k];
+      }
+      for (double& weight : weights) weight /= sum;
+    }
+    for (std::size_t k = 0; k < weights.size(); ++k) {
+      params.indices.push_back(std::clamp<std::int64_t>(first + static_cast<std::int64_t>(k), 0, axis.in - 1));
+      if (params.terms > 1) params.weights.push_back(static_cast<float>(weights[k]));
+    }
+  }
+  return params;
+}
+
+/// The extents and scales of all axes of `x`.
+std::vector<ResizedAxis> resized_axes(Importer& importer, const OnnxNode& node, const Placed& x) {
+  const bool is_first_form = importer.operator_set() < 11;  // inputs: x, scales
+  const OnnxConstant scales = importer.constant(node, is_first_form ? 1 : 2), sizes = importer.constant(node, 3);
+  const bool has_scales = scales != nullptr && !scales->floats.empty();
+  const bool has_sizes = sizes != nullptr && !sizes->has_floats && !sizes->integers.empty();
+  if (has_scales == has_sizes) importer.refuse(node, "needs constant scales or sizes");
+  Extents axes = node.integers("axes");
+  if (axes.empty()) {
+    for (std::size_t i = 0; i < x.rank(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+  }
+  if (axes.size() != (has_scales ? scales->floats.size() : sizes->integers.size()))
+    importer.refuse(node, "has another number of scales or sizes than axes");
+  std::vector<ResizedAxis> all;
+  for (const std::int64_t extent : x.shape) all.push_back({.in = extent, .out = extent});
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    ResizedAxis& axis = all[importer.axis(node, axes[i], x)];
+    const auto in = static_cast<double>(axis.in);
+    if (has_scales) {
+      axis.scale = static_cast<double>(scales->floats[i]);
+      if (!(axis.scale > 0.0) || !(axis.scale < 1e6)) importer.refuse(node, "has a scale that is not positive");
+      if (axis.scale == 1.0) continue;
+      axis.out = static_cast<std::int64_t>(std::floor(in * axis.scale * (1.0 + 1e-9)));
+      axis.has_sizes = std::abs(in * axis.scale - static_cast<double>(axis.out)) < 1e-6 * in;
+    } else {
+      axis.out = sizes->integers[i];
+      axis.scale = static_cast<double>(axis.out) / in;
+    }
+    if (axis.out < 1 || axis.out > max_attribute) importer.refuse(node, "leaves nothing of its input");
+  }
+  return all;
+}
+
+/// Resizes one axis after the other: interpolation is separable.
+void add_resize(Importer& importer, const OnnxNode& node) {
+  Placed x = importer.input(node);
+  if (x.batch != BatchInFile::own_axis) importer.refuse(node, "resizes windows, which is not supported");
+  if (node.text("keep_aspect_ratio_policy", "stretch") != "stretch")
+    importer.refuse(node, "keeps the aspect ratio, which is not supported");
+  const std::vector<ResizedAxis> axes = resized_axes(importer, node, x);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i].in == axes[i].out && axes[i].scale == 1.0) continue;
+    if (node.integer("antialias", 0) != 0 && axes[i].scale < 1.0)
+      importer.refuse(node, "has antialiasing, which is not supported");
+    x = gathered_axis(importer, node, x, i, resized_axis(importer, node, axes[i]));
+  }
+  importer.set_output(node, std::move(x));
+}
+
+// ScatterND
+
+/// The indices along each axis, if the indices of a ScatterND are a grid: PyTorch exports an assignment to a part of a
+/// tensor, y[:, a:b, c:d] = x, as a Concat of one array of indices for each axis. `rank`: number of axes.
+std::vector<Extents> grid_of(Importer& importer, const OnnxNode& node, std::size_t rank) {
+  const auto refuse = [&] { importer.refuse(node, "has indices that are no grid, which is not supported"); };
+  const OnnxNode* const all = importer.producer(node, 1);
+  if (all == nullptr || all->type() != "Concat" || static_cast<std::size_t>(all->input_count()) != rank) refuse();
+  std::vector<Extents> grid;
+  for (std::size_t k = 0; k < rank; ++k) {
+    const OnnxNode* one = importer.producer(*all, static_cast<int>(k));
+    if (one == nullptr || one->type() != "Unsqueeze") refuse();
+    one = importer.producer(*one, 0);
+    if (one == nullptr || one->type() != "Expand") refuse();
+    const OnnxConstant indices = importer.constant(*one, 0);
+    if (indices == nullptr || indices->has_floats || indices->integers.empty()) refuse();
+    // Only the axis k of the grid may have several indices.
+    for (std::size_t i = 0; i < indices->shape.size(); ++i) {
+      if (indices->shape[i] != 1 && indices->shape.size() - i != rank - k) refuse();
+    }
+    grid.push_back(indices->integers);
+  }
+  return grid;
+}
+
+bool are_all(const Extents& indices, std::int64_t extent) {
+  bool is_range = static_cast<std::int64_t>(indices.size()) == extent;
+  for (std::size_t i = 0; i < indices.size() && is_range; ++i) is_range = indices[i] == static_cast<std::int64_t>(i);
+  return is_range;
+}
+
+/// Replaces the elements of a grid.
+void add_scatter(Importer& importer, const OnnxNode& node) {
+  if (node.text("reduction", "none") != "none") importer.refuse(node, "adds elements, which is not supported");
+  const Placed updates = importer.input(node, 2);
+  if (updates.batch != BatchInFile::own_axis) importer.refuse(node, "does not keep the batch");
+  const OnnxConstant known = importer.shaped_constant(node.input(0));
+  Extents shape = known ? known->shape : importer.input(node).shape;
+  if (known && known->repeats_batch) shape[0] = batch_mark;
+  const std::size_t rank = shape.size();
+  const std::vector<Extents> grid = grid_of(importer, node, rank);
+  if (updates.rank() != rank) importer.refuse(node, "has updates of another shape than its indices");
+  bool replaces_all = true;
+  Placed new_values = updates, old_values = known ? updates : importer.input(node);
+  for (std::size_t k = 0; k < rank; ++k) {
+    if (updates.shape[k] != static_cast<std::int64_t>(grid[k].size()))
+      importer.refuse(node, "has updates of another shape than its indices");
+    if (are_all(grid[k], shape[k])) continue;
+    if (k == 0 || known) importer.refuse(node, "replaces a part of a constant, which is not supported");
+    replaces_all = false;
+    Extents places(static_cast<std::size_t>(shape[k]), -1);  // for each element of the axis: its place in the updates
+    Extents kept = grid[k];
+    for (std::size_t i = 0; i < grid[k].size(); ++i) {
+      std::int64_t& index = kept[i];
+      if (index < 0) index += shape[k];
+      if (index < 0 || index >= shape[k] || places[static_cast<std::size_t>(index)] != -1)
+        importer.refuse(node, "writes an element twice, or one that its input lacks");
+      places[static_cast<std::size_t>(index)] = static_cast<std::int64_t>(i);
+    }
+    new_values = gathered_axis(importer, node, new_values, k, {.indices = places});
+    old_values = gathered_axis(importer, node, old_values, k, {.indices = kept});
+    old_values = gathered_axis(importer, node, old_values, k, {.indices = places});
+  }
+  if (replaces_all) return importer.set_output(node, updates);
+  // y = x - (x at the grid, 0 elsewhere) + (updates at the grid, 0 elsewhere)
+  Graph& graph = importer.graph();
+  const Placed& x = importer.input(node);
+  const std::vector<int> order = ascending(rank);
+  const Value removed = scale(graph, importer.op_name(node), importer.arranged(node, old_values, order), -1.0f);
+  const Value rest = add(graph, importer.op_name(node), importer.natural(node, x), removed);
+  const Value y = add(graph, importer.op_name(node), rest, importer.arranged(node, new_values, order));
+  importer.set_output(node, Importer::placed(y, shape, order));
+}
+
+constexpr Operator operators[] = {{"Expand", add_expand, true},
+                                  {"Gather", add_gather, true},
+                                  {"Resize", add_resize},
+                                  {"ScatterND", add_scatter},
+                                  {"Tile", add_tile, true}};
+
+}  // namespace
+
+std::span<const Operator> gather_operators() { return operators; }
+
+}  // namespace carillon
