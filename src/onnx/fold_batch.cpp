@@ -21,13 +21,15 @@ OnnxConstant hollow(Extents shape, bool has_floats) {
   return std::make_shared<const OnnxArray>(std::move(array));
 }
 
-bool is_too_large(const Extents& shape) {
-  std::int64_t count = 1;
+/// Whether folding would refuse an array of this shape as too large.
+bool is_too_large(const Folded& f, const Extents& shape) {
+  std::int64_t count = 1, limit = max_folded;
+  for (const OnnxConstant& one : f.inputs) limit = std::max(limit, one ? 4 * one->element_count() : 0);
   for (const std::int64_t extent : shape) {
     if (extent < 0) return false;  // folding reports it
     if (__builtin_mul_overflow(count, std::max<std::int64_t>(extent, 1), &count)) return true;
   }
-  return count > max_folded;
+  return count > limit;
 }
 
 /// The shape of the output if the node is of a type that may compute hollow arrays.
@@ -129,7 +131,7 @@ OnnxConstant fold_with_batch(const OnnxNode& node, std::span<const OnnxConstant>
   const bool reads_hollow = any(&OnnxArray::is_hollow);
   if (reads_hollow && node.type() == "Shape") return fold(node, inputs, operator_set, file);
   const std::optional<Extents> shape = shape_of_output(f);
-  if (shape && (reads_hollow || is_too_large(*shape))) return hollow(*shape, f.input(0).has_floats);
+  if (shape && (reads_hollow || is_too_large(f, *shape))) return hollow(*shape, f.input(0).has_floats);
   if (reads_hollow) f.refuse("reads a constant that is too large");
   return fold(node, inputs, operator_set, file);
 }

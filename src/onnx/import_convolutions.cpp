@@ -1,5 +1,6 @@
 // Imports ONNX's convolutions.
 #include <algorithm>
+#include <functional>
 
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
@@ -107,10 +108,12 @@ struct ConvLayer {
   Initializer weights;
   std::optional<Initializer> biases;
   float l2_factor = 0.0f;
+  std::function<void()> share;  ///< called before the op is added
 };
 
 /// Adds the convolution of images [batch, height, width, channels].
 Value convolved(Graph& graph, const ConvLayer& layer, Value images, const Windows& windows) {
+  layer.share();
   const bool is_depthwise = layer.groups > 1 && layer.groups == layer.channels && layer.units == layer.channels;
   if (is_depthwise && windows.suits_depthwise()) {
     DepthwiseConv2dParams params{
@@ -184,6 +187,11 @@ void add_conv(Importer& importer, const OnnxNode& node) {
   const bool is_point = weights->shape[2] == 1 && weights->shape[3] == 1 && layer.groups == 1;
   const bool is_padded =
       importer.pads_of_reader.contains(node.input(0)) || node.integers("pads", {0, 0, 0, 0}) != Extents{0, 0, 0, 0};
+  layer.share = [&, name = layer.name] {
+    if (is_new) return;
+    importer.share(name + "/weights", *weights, fmt::format("filters of {} groups", layer.groups));
+    if (biases) importer.share(name + "/biases", *biases, "biases");
+  };
   Placed y;
   if (is_point && x.rank() == 4 && x.axes[2] < 0 && x.axes[3] < 0 && !is_padded) {
     const Value value =

@@ -36,6 +36,10 @@ void add_dense(Importer& importer, const OnnxNode& node, const OnnxArray& weight
   const std::int64_t units = importer.units_of(node, out, name, is_new);
   const bool per_position = x.rank() > 2;
   const Placed rows = importer.with_last(node, x, static_cast<int>(x.rank()) - 1);
+  if (!is_new) {
+    importer.share(name + "/weights", weights, turned ? "turned matrix" : "matrix");
+    if (biases) importer.share(name + "/biases", *biases, "biases");
+  }
   const Value value = dense(importer.graph(), name, rows.value,
                             {.units = units,
                              .weights = fan_in(in),

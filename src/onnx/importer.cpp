@@ -47,8 +47,20 @@ std::string Importer::layer_name(const OnnxNode& node, const OnnxArray& weights)
   return unique_name(stripped(std::move(name), node.type()));
 }
 
+void Importer::share(const std::string& variable, const OnnxArray& original, std::string_view kind) {
+  if (original.name.empty() || original.is_derived) return;
+  const std::string key = fmt::format("{} {} {}", kind, original.name, fmt::join(original.shape, ","));
+  const auto [first, is_first] = variables_.emplace(key, variable);
+  if (is_first) return;
+  graph_.share_parameter(variable, first->second);
+  sharing_.insert(variable);
+}
+
 void Importer::give(const std::string& variable, const OnnxArray& original, std::vector<float> values) {
-  const bool has_own_name = original.name.empty() || original.is_derived || !is_line(original.name);
+  if (sharing_.contains(variable)) return;
+  // Two variables of one array cannot both have its name.
+  const bool has_own_name = original.name.empty() || original.is_derived || !is_line(original.name) ||
+                            !given_names_.insert(original.name).second;
   original_names_[variable] = has_own_name ? variable : original.name;
   if (!source_.options.fresh_weights) given_.push_back({variable, std::move(values)});
 }
@@ -258,6 +270,10 @@ void Importer::add(const OnnxNode& node) {
     return;
   }
   if (are_constant && add_constant(node, inputs)) return;
+  if (node.type() == "CastLike" && inputs[0] != nullptr && inputs[0]->has_floats) {  // values are float32
+    constants_[node.output()] = inputs[0];
+    return;
+  }
   place_constants(node);
   const Operator* const found = operator_of(node.type());
   if (found == nullptr) {

@@ -245,7 +245,10 @@ class Importer {
   /// Sets the initial values of a variable or buffer, and records its name in the file. With
   /// OnnxOptions::fresh_weights, records only the name. `original`: the array in the file.
   void give(const std::string& variable, const OnnxArray& original, std::vector<float> values);
-  /// As above, with the unchanged values of the array.
+  /// The next op has the variable `variable` with the values of the array. If an earlier op of this `kind` reads the
+  /// same array, the ops share one variable, and `give` then does nothing.
+  void share(const std::string& variable, const OnnxArray& original, std::string_view kind);
+  /// As the first `give`, with the unchanged values of the array.
   void give(const std::string& variable, const OnnxArray& original) { give(variable, original, original.floats); }
 
   /// The only node that reads the value. Null if none or several nodes read it, or if it is the network's output.
@@ -297,6 +300,8 @@ class Importer {
   std::string end_;  ///< the value that is the network's output
   std::vector<GivenValues> given_;
   std::map<std::string, std::string> original_names_;
+  std::map<std::string, std::string> variables_;  ///< by kind, name and shape of the array
+  std::set<std::string> sharing_, given_names_;
   std::vector<std::string> notes_;
 };
 

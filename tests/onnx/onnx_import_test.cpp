@@ -222,6 +222,18 @@ TEST_F(OnnxImport, ArraysThatAreSubtractedOrDividedByAreTrained) {
   EXPECT_NEAR(outputs(network, {11, 22, 33})[0], 0.25 * 55 + 0.5 * 64 + 1, 1e-3);
 }
 
+TEST_F(OnnxImport, LayersThatReadOneArrayShareAVariable) {
+  Model model;
+  model.array("conv.weight", {3, 3, 1, 1}, {0, 1, 0, 0, 0, 1, 1, 0, 0});
+  model.node("Conv", {"image", "conv.weight"}, "a");
+  model.node("Conv", {"a", "conv.weight"}, "b");
+  model.finish("b");
+  const Network network = read(model);
+  EXPECT_EQ(build_network(network, {}).graph.parameters().size(), 3u);
+  EXPECT_EQ(network.given->size(), 3u);
+  EXPECT_NEAR(outputs(network, {10, 20, 30})[0], 0.25 * 10 + 0.5 * 20 + 1, 1e-4);  // the channels are 30, 10 and 20
+}
+
 /// A computed array has other values than the array of the file, so it must not have its name.
 TEST_F(OnnxImport, ComputedArraysHaveOwnNamesAfterATransposition) {
   Model model;
