@@ -51,6 +51,13 @@ class Model {
     tensor.add_dims(static_cast<std::int64_t>(values.size()));
     for (const std::int64_t value : values) tensor.add_int64_data(value);
   }
+  /// Adds a number that is not trained: the output of a node Constant.
+  void number(const std::string& name, float value) {
+    onnx::Attribute& one = *node("Constant", {}, name).add_attribute();
+    one.set_name("value_float");
+    one.set_type(onnx::Attribute::FLOAT);
+    one.set_f(value);
+  }
   onnx::Node& node(const std::string& type, const std::vector<std::string>& inputs, const std::string& output) {
     onnx::Node& node = *graph().add_node();
     node.set_op_type(type);
