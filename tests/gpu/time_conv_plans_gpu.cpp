@@ -121,7 +121,7 @@ class Operands {
  public:
   Operands(CudaDevice& device, const std::vector<NamedConv2dTask>& tasks) {
     std::size_t x = 0, weights = 0, y = 0;
-    for (const auto& [op, task] : tasks) {
+    for (const auto& [op, task, is_product] : tasks) {
       x = std::max(x, bytes_of(task.layout.x));
       weights = std::max(weights, bytes_of(task.layout.weights));
       y = std::max(y, bytes_of(task.layout.y));

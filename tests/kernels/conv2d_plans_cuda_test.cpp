@@ -93,6 +93,41 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+/// The kinds of convolutions in imported networks. network_plans_cuda_test has the built-in networks.
+class ImportedConv2dPlansCuda : public ::testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(
+    Layers, ImportedConv2dPlansCuda,
+    ::testing::Values(Case{"resnext", 56, 56, 128, {.filters = 128, .kernel = 3, .groups = 32}},
+                      Case{"resnext_stride", 28, 28, 512, {.filters = 512, .kernel = 3, .stride = 2, .groups = 32}},
+                      Case{"regnet", 28, 28, 160, {.filters = 160, .kernel = 3, .groups = 10}},
+                      Case{"shufflenet", 28, 28, 144, {.filters = 144, .kernel = 1, .groups = 4}},
+                      Case{"alexnet", 27, 27, 96, {.filters = 256, .kernel = 5, .groups = 2}},
+                      Case{"dilated", 28, 28, 256, {.filters = 256, .kernel = 3, .dilation = 2}},
+                      Case{"dilated_depthwise", 28, 28, 64, {.filters = 64, .kernel = 3, .groups = 64, .dilation = 2}},
+                      Case{"inception_row", 17, 17, 128, {.filters = 192, .kernel = 1, .kernel_width = 7}},
+                      Case{"inception_column", 17, 17, 128, {.filters = 192, .kernel = 7, .kernel_width = 1}},
+                      Case{"shortcut", 56, 56, 256, {.filters = 512, .kernel = 1, .stride = 2}},
+                      Case{"stem_of_3_channels", 224, 224, 3, {.filters = 32, .kernel = 3, .stride = 2}},
+                      Case{"stem_of_8_channels", 224, 224, 8, {.filters = 64, .kernel = 7, .stride = 4}},
+                      Case{"odd_channels", 28, 28, 58, {.filters = 58, .kernel = 3}},
+                      Case{"densenet", 28, 28, 128, {.filters = 32, .kernel = 3}}),
+    [](const auto& test) { return test.param.name; });
+
+TEST_P(ImportedConv2dPlansCuda, UseTensorCores) {
+  for (const std::string_view gpu : {h200, a100}) {
+    for (const Arithmetic arithmetic : {Arithmetic::tf32, Arithmetic::bf16}) {
+      for (const Conv2dPass pass : {Conv2dPass::forward, Conv2dPass::weights_gradient, Conv2dPass::data_gradient}) {
+        Conv2dTask task = task_of(GetParam(), 64, pass, arithmetic);
+        task.workspace_bytes = h200_workspace_bytes;
+        std::string reason;
+        const auto plan = Conv2dPlan::find({.device_json = gpu}, task, reason);
+        ASSERT_TRUE(plan) << "pass " << static_cast<int>(pass) << ": " << reason << " " << gpu;
+        EXPECT_TRUE(plan->on_tensor_cores()) << "pass " << static_cast<int>(pass) << ": " << plan->kernel();
+      }
+    }
+  }
+}
+
 constexpr Case cifar10_conv2{"cifar10 conv2", 12, 12, 64, {.filters = 64, .kernel = 5}};
 
 TEST(Conv2dPlansCuda, TensorCoresAreForTheOtherArithmetics) {

@@ -12,6 +12,8 @@ namespace carillon::testing {
 struct NamedConv2dTask {
   std::string op;
   Conv2dTask task;
+  bool is_product =
+      false;  ///< cuBLASLt computes the convolution as a matrix product, because its windows tile the input
 };
 
 /// Returns the tasks of all passes of all convolutions, in forward order. A convolution has a data_gradient only if its
@@ -37,7 +39,7 @@ inline std::vector<NamedConv2dTask> conv2d_tasks(const Network& network, std::in
     if (x.wants_gradient) passes.push_back(Conv2dPass::data_gradient);
     for (const Conv2dPass pass : passes) {
       task.pass = pass;
-      tasks.push_back({node.name, task});
+      tasks.push_back({node.name, task, windows_tile_input(*geometry)});
     }
   }
   return tasks;
