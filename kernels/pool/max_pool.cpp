@@ -216,35 +216,47 @@ class MaxPoolCpu final : public Op {
 
 class MaxPoolDefinition final : public OpDefinition {
  public:
-  explicit MaxPoolDefinition(const MaxPoolGeometry& geometry, bool has_biases = false)
-      : geometry_(geometry), has_biases_(has_biases) {}
+  explicit MaxPoolDefinition(const MaxPoolForm& form) : form_(form) {}
   std::string_view type() const override { return "max_pool"; }
-  BackwardNeeds backward_needs() const override { return {.inputs = false, .outputs = geometry_.relu}; }
+  BackwardNeeds backward_needs() const override { return {.inputs = false, .outputs = form_.geometry.relu}; }
   std::shared_ptr<const OpDefinition> with_relu_before() const {
-    if (has_biases_) return nullptr;
-    MaxPoolGeometry with_relu = geometry_;
-    with_relu.relu = true;
-    return std::make_shared<MaxPoolDefinition>(with_relu);
+    if (form_.has_biases) return nullptr;
+    MaxPoolForm form = form_;
+    form.geometry.relu = true;
+    return std::make_shared<MaxPoolDefinition>(form);
   }
   std::shared_ptr<const OpDefinition> with_biases_before() const {
-    const auto& [vertical, horizontal, relu] = geometry_;
+    const auto& [vertical, horizontal, relu] = form_.geometry;
     const bool has_fewer_elements = vertical.output * horizontal.output < vertical.input * horizontal.input;
-    return has_biases_ || !has_fewer_elements ? nullptr : std::make_shared<MaxPoolDefinition>(geometry_, true);
+    if (form_.has_biases || !has_fewer_elements) return nullptr;
+    MaxPoolForm form = form_;
+    form.has_biases = true;
+    return std::make_shared<MaxPoolDefinition>(form);
+  }
+  std::shared_ptr<const OpDefinition> summing_gradients() const {
+    if (form_.has_biases) return nullptr;  // the kernel that sums the biases' gradient reads one gradient
+    MaxPoolForm form = form_;
+    form.has_second_gradient = true;
+    return std::make_shared<MaxPoolDefinition>(form);
   }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
-        context, [&] { return std::make_unique<MaxPoolCpu>(geometry_, *context.device, tensors); },
-        [&] { return make_max_pool_cuda(geometry_, context, tensors); });
+        context,
+        [&] {
+          check(!form_.has_second_gradient, "only a max_pool on a GPU can read two gradients");
+          return std::make_unique<MaxPoolCpu>(form_.geometry, *context.device, tensors);
+        },
+        [&] { return make_max_pool_cuda(form_, context, tensors); });
   }
 
  private:
-  MaxPoolGeometry geometry_;
-  bool has_biases_;
+  MaxPoolForm form_;
 };
 
 const OpTraits max_pool_traits{
     .with_relu_before = trait<&MaxPoolDefinition::with_relu_before>,
     .with_biases_before = trait<&MaxPoolDefinition::with_biases_before>,
+    .summing_gradients = trait<&MaxPoolDefinition::summing_gradients>,
     .samples_are_independent = true,
 };
 
@@ -263,9 +275,9 @@ Value max_pool(Graph& graph, const std::string& name, Value x, const MaxPoolPara
   }
   if (!vertical.pads_less_than_window() || !horizontal.pads_less_than_window())
     fail(ExitCode::failed, "max_pool {}: the padding must be smaller than the window", name);
-  const MaxPoolGeometry geometry{.vertical = vertical, .horizontal = horizontal, .relu = false};
+  const MaxPoolForm form{.geometry = {.vertical = vertical, .horizontal = horizontal, .relu = false}};
   return graph.add_op({.name = name,
-                       .definition = std::make_shared<MaxPoolDefinition>(geometry),
+                       .definition = std::make_shared<MaxPoolDefinition>(form),
                        .inputs = {x},
                        .traits = max_pool_traits,
                        .type = &max_pool_op,

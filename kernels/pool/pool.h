@@ -64,9 +64,16 @@ struct MaxPoolGeometry {
   bool relu = false;
 };
 
-/// Tensors: inputs {x}, outputs {y}, parameters none or {b} [channels].
-std::unique_ptr<Op> make_max_pool_cuda(const MaxPoolGeometry& geometry, const OpContext& context,
-                                       const OpTensors& tensors);
+/// What passes make of a max_pool on a GPU.
+struct MaxPoolForm {
+  MaxPoolGeometry geometry;
+  bool has_biases = false;           ///< the op adds biases, see above
+  bool has_second_gradient = false;  ///< the gradient of y is the sum of the gradients of outputs 0 and 1; no biases
+};
+
+/// Tensors: inputs {x}, outputs {y}, or with a second gradient {y, second}, parameters none or {b} [channels]. The op
+/// neither reads nor writes `second`; it reads its gradient.
+std::unique_ptr<Op> make_max_pool_cuda(const MaxPoolForm& form, const OpContext& context, const OpTensors& tensors);
 
 // avg_pool: the mean of each window, for each channel. global_avg_pool: the mean of each image, for each channel.
 //

@@ -14,8 +14,8 @@ namespace {
 
 class MaxPoolCuda final : public Op {
  public:
-  MaxPoolCuda(const MaxPoolGeometry& geometry, Device& device, const OpTensors& tensors)
-      : geometry_(geometry),
+  MaxPoolCuda(const MaxPoolForm& form, Device& device, const OpTensors& tensors)
+      : geometry_(form.geometry),
         x_(tensors.inputs.at(0)),
         y_(tensors.outputs.at(0)),
         biases_(tensors.parameters.empty() ? Tensor{} : tensors.parameters[0]) {
@@ -23,6 +23,7 @@ class MaxPoolCuda final : public Op {
     if (tensors.input_gradients.empty()) return;
     dx_ = tensors.input_gradients.at(0);
     dy_ = tensors.output_gradients.at(0);
+    if (form.has_second_gradient) second_ = tensors.output_gradients.at(1);
     if (biases_) bias_relu_backward_.emplace(device, relu_output(), dy_, tensors.parameter_gradients.at(0));
     if (dx_) where_ = device.allocate(static_cast<std::size_t>(y_.shape.element_count()));
   }
@@ -51,6 +52,7 @@ class MaxPoolCuda final : public Op {
         launch(ForEachElement{MaxPoolBackward<T, n, over>{.pool = packed_pool(geometry_, channels(), n),
                                                           .y = static_cast<const T*>(y.data),
                                                           .dy = static_cast<const T*>(dy_.data),
+                                                          .second = static_cast<const T*>(second_.data),
                                                           .where = static_cast<const std::uint8_t*>(where_.data()),
                                                           .dx = static_cast<T*>(dx_.data)},
                               x_.shape.element_count() / n},
@@ -73,7 +75,7 @@ class MaxPoolCuda final : public Op {
   }
 
   MaxPoolGeometry geometry_;
-  Tensor x_, y_, biases_, dx_, dy_;                         ///< biases_: no data without biases
+  Tensor x_, y_, biases_, dx_, dy_, second_;                ///< biases_, second_: no data if the form has none
   Buffer where_;                                            ///< [y]: uint8
   std::optional<BiasReluBackwardCuda> bias_relu_backward_;  ///< only with biases
 };
@@ -126,9 +128,8 @@ class AvgPoolCuda final : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_max_pool_cuda(const MaxPoolGeometry& geometry, const OpContext& context,
-                                       const OpTensors& tensors) {
-  return std::make_unique<MaxPoolCuda>(geometry, *context.device, tensors);
+std::unique_ptr<Op> make_max_pool_cuda(const MaxPoolForm& form, const OpContext& context, const OpTensors& tensors) {
+  return std::make_unique<MaxPoolCuda>(form, *context.device, tensors);
 }
 
 std::unique_ptr<Op> make_avg_pool_cuda(const AvgPoolGeometry& geometry, const OpContext& /*context*/,

@@ -115,6 +115,7 @@ struct MaxPoolBackward {
   PackedPool pool;
   const T* y;                 ///< [batch, output height, output width, channels]; null without a ReLU
   const T* dy;                ///< [y]
+  const T* second;            ///< [y]: the gradient of y is dy + second, rounded to T; null: dy only
   const std::uint8_t* where;  ///< [y], of MaxPoolForward
   T* dx;                      ///< [batch, height, width, channels]
 
@@ -144,6 +145,12 @@ struct MaxPoolBackward {
     const int j = at.column + horizontal.before - q * horizontal.stride;
     const std::int64_t place = pool.offset<n>(at, p, q, vertical.output, horizontal.output);
     Window found{.gradient = load<n>(dy + place), .position = load<n>(where + place)};
+    if (second != nullptr) {
+      const Pack<T, n> more = load<n>(second + place);
+      for (int k = 0; k < n; ++k) {
+        found.gradient.at[k] = stored_as<T>(to_float(found.gradient.at[k]) + to_float(more.at[k]));
+      }
+    }
     if (y != nullptr) found.output = load<n>(y + place);
     found.here = static_cast<std::uint8_t>(i * horizontal.window + j);
     found.exists = true;

@@ -53,12 +53,24 @@ Found<T> emulate_max_pool(const Case& c, const std::vector<T>& x, ThreadOrder or
                              static_cast<std::int64_t>(outputs) / n},
               order);
     });
-    const T* const y = geometry.relu ? found.y.data() : nullptr;
-    with_windows_over(geometry, [&]<int over>(std::integral_constant<int, over>) {
-      emulate(ForEachElement{MaxPoolBackward<T, n, over>{pool, y, dy.data(), where.data(), found.dx.data()},
-                             static_cast<std::int64_t>(x.size()) / n},
-              order);
-    });
+    const auto backward = [&](const std::vector<T>& first, const T* second, std::vector<T>& dx) {
+      with_windows_over(geometry, [&]<int over>(std::integral_constant<int, over>) {
+        emulate(ForEachElement{MaxPoolBackward<T, n, over>{.pool = pool,
+                                                           .y = geometry.relu ? found.y.data() : nullptr,
+                                                           .dy = first.data(),
+                                                           .second = second,
+                                                           .where = where.data(),
+                                                           .dx = dx.data()},
+                               static_cast<std::int64_t>(x.size()) / n},
+                order);
+      });
+    };
+    backward(dy, nullptr, found.dx);
+    std::vector<T> twice = dy, less = dy, dx = filled<T>(x.size());
+    for (T& gradient : twice) gradient = stored_as<T>(2.0f * to_float(gradient));
+    for (T& gradient : less) gradient = stored_as<T>(-to_float(gradient));
+    backward(twice, less.data(), dx);
+    EXPECT_EQ(floats(dx), floats(found.dx)) << "the gradients of two readers are not added";
   });
   return found;
 }
