@@ -1,10 +1,13 @@
-// Tests of behaviour that depends on the size of a GPU, and of the limits of ops on a GPU.
+// Behaviour that depends on the size of a GPU, and limits of ops on a GPU.
+#include <map>
+
 #include "carillon/core/error.h"
 #include "kernels/attention/attention.h"
 #include "src/comm/allreduce/communicators.h"
 #include "src/device/cpu_device.h"
 #include "src/device/cuda_device.h"
 #include "src/step/tower.h"
+#include "support/fake_cuda/fake_cuda.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/support/networks.h"
 #include "tests/support/op_harness.h"
@@ -57,6 +60,28 @@ TEST_F(AttentionOnAGpu, DividesSamplesThatDoNotFitIntoTheWorkspaceAtOnce) {
   on_cpu.backward();
   on_gpu.backward();
   expect_close({{"dx", copy(on_cpu.gradient("x"))}}, {{"dx", copy(on_gpu.gradient("x"))}}, 5e-6f);
+}
+
+/// The workspace of 256 MiB is too small for the gradients of 9 samples with 1024 heads.
+TEST_F(AttentionOnAGpu, DividesTheBatchOfTheFusedGradientIfTheWorkspaceIsTooSmall) {
+  const std::map<std::int64_t, std::uint64_t> parts{{8, 1}, {12, 2}, {20, 4}};
+  for (const auto& [batch, operations] : parts) {
+    SCOPED_TRACE(batch);
+    const Shape qkv{batch, 2, 3 * 1024 * 8};
+    CpuDevice cpu(1);
+    OpHarness on_cpu(batch, cpu);
+    on_cpu.finish(add_attention(on_cpu, qkv, 1024));
+    CudaDevice gpu(0);
+    OpHarness on_gpu(batch, gpu, Arithmetic::bf16);
+    on_gpu.finish(add_attention(on_gpu, qkv, 1024));
+    const std::vector<float> y = copy(on_cpu.forward());
+    expect_close({{"y", y}}, {{"y", copy(on_gpu.forward())}}, 1.5e-2f);
+    on_cpu.backward();
+    const std::uint64_t before = fake_cuda::counts().kernels;
+    on_gpu.backward();
+    EXPECT_EQ(fake_cuda::counts().kernels, before + operations);
+    expect_close({{"dx", copy(on_cpu.gradient("x"))}}, {{"dx", copy(on_gpu.gradient("x"))}}, 1.5e-2f);
+  }
 }
 
 }  // namespace

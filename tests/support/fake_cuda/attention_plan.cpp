@@ -118,6 +118,14 @@ void run_task(const AttentionTask& task, const AttentionPlan::Memory& memory) {
   }
 }
 
+/// The bytes that cuDNN 9.19 needs: dS, [batch, heads, tokens, tokens] in bf16, with tokens padded to a multiple of
+/// 128.
+std::size_t workspace_of(const AttentionTask& task) {
+  if (task.pass != AttentionPass::backward) return 0;
+  const std::int64_t tokens = (task.shape.tokens + 127) / 128 * 128;
+  return static_cast<std::size_t>(task.shape.batch * task.shape.heads * tokens * tokens) * sizeof(Bf16);
+}
+
 }  // namespace
 
 struct AttentionPlan::Implementation {
@@ -135,6 +143,10 @@ std::unique_ptr<AttentionPlan> AttentionPlan::find(const CudnnTarget& target, co
                           (task.pass != AttentionPass::backward || task.shape.tokens > 1);  // the limits of cuDNN 9.19
   if (target.handle == nullptr || !has_kernel) {
     reason = "the fake has no such kernel";
+    return nullptr;
+  }
+  if (workspace_of(task) > task.workspace_bytes) {
+    reason = "the workspace is too small";
     return nullptr;
   }
   return std::unique_ptr<AttentionPlan>(new AttentionPlan(std::make_unique<Implementation>(Implementation{task})));
@@ -155,7 +167,7 @@ void AttentionPlan::run(cudnnHandle_t handle, const Memory& memory, void* worksp
       stream_of(handle), [task, memory] { run_task(task, memory); }, name));
 }
 
-std::size_t AttentionPlan::workspace_bytes() const { return 0; }
+std::size_t AttentionPlan::workspace_bytes() const { return workspace_of(implementation_->task); }
 std::string AttentionPlan::kernel() const { return "fake"; }
 
 }  // namespace carillon
