@@ -298,7 +298,7 @@ class BatchNormDefinition final : public OpDefinition {
     activated.activation = activation;
     return std::make_shared<BatchNormDefinition>(activated);
   }
-  std::shared_ptr<const OpDefinition> with_addend() const {
+  std::shared_ptr<const OpDefinition> with_addend(DeviceKind /*device*/) const {
     if (form_.has_addend || form_.activation != ActivationKind::none) return nullptr;
     BatchNormForm form = form_;
     form.has_addend = true;

@@ -19,6 +19,7 @@
 #include "kernels/shared/onednn.h"
 #include "kernels/shared/rows_cpu.h"
 #include "src/device/cpu_device.h"
+#include "src/device/cuda_backend.h"
 
 namespace carillon {
 namespace {
@@ -140,18 +141,34 @@ class DenseDefinition final : public OpDefinition {
   std::string_view type() const override { return "dense"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = form_.relu}; }
   std::shared_ptr<const OpDefinition> with_activation(ActivationKind activation) const {
-    if (activation != ActivationKind::relu || !has_biases_) return nullptr;
+    if (activation != ActivationKind::relu || !has_biases_ || form_.has_addend) return nullptr;
     DenseForm form = form_;
     form.relu = true;
     return std::make_shared<DenseDefinition>(form, true);
   }
+  std::shared_ptr<const OpDefinition> with_addend(DeviceKind device) const {
+    if (device != DeviceKind::cuda || form_.has_addend || form_.relu || is_switched_off("fused_additions")) {
+      return nullptr;
+    }
+    DenseForm form = form_;
+    form.has_addend = true;
+    return std::make_shared<DenseDefinition>(form, has_biases_);
+  }
+  /// The addend has the gradient of the output, which backward leaves unchanged.
+  std::optional<int> gradient_shares_output(int input) const override {
+    return form_.has_addend && input == 1 ? std::optional(0) : std::nullopt;
+  }
   std::optional<int> column_summed_parameter() const {
     return has_biases_ && !form_.relu ? std::optional(1) : std::nullopt;
   }
-  bool keeps_output_gradient() const { return !form_.relu; }
+  bool keeps_output_gradient() const { return !form_.relu && !form_.has_addend; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
-        context, [&] { return make_cpu(form_, context, tensors); },
+        context,
+        [&] {
+          check(!form_.has_addend, "only a dense op on a GPU can add an input to its output");
+          return make_cpu(form_, context, tensors);
+        },
         [&] { return make_dense_cuda(form_.relu, context, tensors); });
   }
 
@@ -162,6 +179,7 @@ class DenseDefinition final : public OpDefinition {
 
 const OpTraits dense_traits{
     .with_activation = trait<&DenseDefinition::with_activation>,
+    .with_addend = trait<&DenseDefinition::with_addend>,
     .keeps_output_gradient = trait<&DenseDefinition::keeps_output_gradient>,
     .compute_copy_format = [](int /*parameter*/) { return ComputeCopyFormat::same_layout; },
     .column_summed_parameter = trait<&DenseDefinition::column_summed_parameter>,

@@ -47,9 +47,11 @@ struct DenseForm {
   bool relu = false;  ///< y = max(z, 0); requires biases
   float input_density = 1.0f;
   bool per_position = false;
+  bool has_addend = false;  ///< y = x W + b + addend, on a GPU only, without ReLU
 };
 
-/// Tensors: inputs {x}, outputs {y}, parameters {W, b} or {W}.
+/// Tensors: inputs {x} or {x, addend}, outputs {y}, parameters {W, b} or {W}. The gradient of the addend is in the
+/// memory of the gradient of y.
 /// `weights_copy`: the format of the compute copy of W, if there is one. The gradient of x may be in the memory of x.
 std::unique_ptr<Op> make_dense_cuda(bool relu, const OpContext& context, const OpTensors& tensors,
                                     ComputeCopyFormat weights_copy = ComputeCopyFormat::same_layout);

@@ -1,4 +1,5 @@
-// dense on a GPU: cuBLASLt's products, with bias and ReLU as their epilogue if cuBLASLt has this epilogue.
+// dense on a GPU: cuBLASLt's products, with bias and ReLU as their epilogue if cuBLASLt has one. The product also adds
+// an addend, the input of a residual block, which saves a kernel and two passes over the output.
 //
 // cuBLASLt's ReLU keeps a NaN only in kernels without tensor cores, so it is used only in fp32 (measured on an H200:
 // the kernels nvjet_*_relubias turn NaN into 0).
@@ -63,6 +64,7 @@ class DenseCuda final : public Op {
   DenseCuda(bool relu, CudaDevice& device, Arithmetic arithmetic, const OpTensors& tensors,
             ComputeCopyFormat weights_copy)
       : relu_(relu),
+        addend_(tensors.inputs.size() < 2 ? Tensor{} : tensors.inputs[1]),
         biases_(tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1]),
         y_(tensors.outputs.at(0)),
         product_weights_(device, tensors, 0, y_.type, weights_copy) {
@@ -70,13 +72,15 @@ class DenseCuda final : public Op {
     const Shape& shape = tensors.parameters.at(0).shape;
     const std::int64_t in = shape[0], out = shape[1], rows = x.shape.element_count() / in;
     const MatrixOperand xs{&x, {rows, in}}, weights = product_weights_.matrix(), ys{&y_, {rows, out}};
-    if (biases_) {
-      product_biases_.emplace(device, tensors, 1, y_.type);
+    if (biases_) product_biases_.emplace(device, tensors, 1, y_.type);
+    if (biases_ || addend_) {
       product_has_relu_ = relu && arithmetic == Arithmetic::fp32;
-      const MatrixEpilogue epilogue{&product_biases_->tensor(), product_has_relu_};
+      const MatrixEpilogue epilogue{.bias = biases_ ? &product_biases_->tensor() : nullptr,
+                                    .relu = product_has_relu_,
+                                    .addend = addend_ ? &addend_ : nullptr};
       forward_ = MatrixProductCuda::with_epilogue(device, arithmetic, xs, weights, ys, epilogue);
     }
-    adds_biases_ = biases_ && !forward_;
+    adds_later_ = (biases_ || addend_) && !forward_;
     if (!forward_) forward_.emplace(device, arithmetic, xs, weights, ys);
     if (tensors.parameter_gradients.empty()) return;
     const Tensor &dx = tensors.input_gradients.at(0), &dy = tensors.output_gradients.at(0);
@@ -101,10 +105,11 @@ class DenseCuda final : public Op {
 
   void forward(Stream& stream) override {
     product_weights_.refresh(stream);
-    if (biases_ && !adds_biases_) product_biases_->refresh(stream);
+    if (biases_ && !adds_later_) product_biases_->refresh(stream);
     forward_->run(stream);
-    if (adds_biases_) {
-      bias_relu_cuda(biases_, relu_, y_, stream);
+    if (adds_later_) {
+      if (biases_) bias_relu_cuda(biases_, relu_, y_, stream);
+      if (addend_) map_cuda({Sum{}, y_, addend_, y_}, stream);
     } else if (relu_ && !product_has_relu_) {
       map_cuda({ValueOf<Relu>{}, y_, {}, y_}, stream);
     }
@@ -118,11 +123,11 @@ class DenseCuda final : public Op {
 
  private:
   bool relu_;
-  Tensor biases_, y_;  ///< biases_: no data without biases
+  Tensor addend_, biases_, y_;  ///< addend_, biases_: no data without an addend, without biases
   ParameterCopy product_weights_;
   std::optional<ParameterCopy> product_biases_;
   std::optional<MatrixProductCuda> forward_, weights_backward_, data_backward_;
-  bool adds_biases_ = false;  ///< the op has biases, and the forward product does not add them
+  bool adds_later_ = false;  ///< the op has biases or an addend, and the forward product does not add them
   bool product_has_relu_ = false;
   std::optional<BiasReluBackwardCuda> bias_relu_backward_;
 };

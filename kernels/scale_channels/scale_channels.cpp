@@ -9,6 +9,7 @@
 #include "kernels/shared/backend.h"
 #include "kernels/shared/float_type.h"
 #include "kernels/shared/rows_cpu.h"
+#include "src/device/cuda_backend.h"
 
 namespace carillon {
 namespace {
@@ -131,17 +132,35 @@ namespace {
 
 class ScaleChannelsDefinition final : public OpDefinition {
  public:
+  explicit ScaleChannelsDefinition(bool has_addend = false) : has_addend_(has_addend) {}
   std::string_view type() const override { return "scale_channels"; }
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = false}; }
+  std::shared_ptr<const OpDefinition> with_addend(DeviceKind device) const {
+    const bool can_add = device == DeviceKind::cuda && !has_addend_ && !is_switched_off("fused_additions");
+    return can_add ? std::make_shared<ScaleChannelsDefinition>(true) : nullptr;
+  }
+  /// The addend has the gradient of the output, which backward leaves unchanged.
+  std::optional<int> gradient_shares_output(int input) const override {
+    return has_addend_ && input == 1 ? std::optional(0) : std::nullopt;
+  }
+  bool keeps_output_gradient() const { return !has_addend_; }
   std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const override {
     return on_device(
-        context, [&] { return make_scale_channels_cpu(context, tensors); },
+        context,
+        [&] {
+          check(!has_addend_, "only scale_channels on a GPU can add an input to its output");
+          return make_scale_channels_cpu(context, tensors);
+        },
         [&] { return make_scale_channels_cuda(context, tensors); });
   }
+
+ private:
+  bool has_addend_;
 };
 
 const OpTraits scale_channels_traits{
-    .keeps_output_gradient = [](const OpDefinition&) { return true; },
+    .with_addend = trait<&ScaleChannelsDefinition::with_addend>,
+    .keeps_output_gradient = trait<&ScaleChannelsDefinition::keeps_output_gradient>,
     .sums_input_gradient = [](DeviceKind kind, const Shape&) { return kind == DeviceKind::cuda; },
     .samples_are_independent = true};
 

@@ -28,6 +28,8 @@ extern const OpType scale_channels_op;
 
 /// Tensors: inputs {x}, outputs {y}, parameters {gamma}.
 std::unique_ptr<Op> make_scale_channels_cpu(const OpContext& context, const OpTensors& tensors);
+/// Tensors: as on a CPU, or inputs {x, addend}: y = x gamma + addend. The gradient of the addend is in the memory of
+/// the gradient of y.
 std::unique_ptr<Op> make_scale_channels_cuda(const OpContext& context, const OpTensors& tensors);
 
 }  // namespace carillon

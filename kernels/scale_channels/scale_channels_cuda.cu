@@ -20,13 +20,19 @@ class ScaleChannelsCuda final : public Op {
     });
   }
 
-  void forward(Stream& stream) override { scale(x(), tensors_.outputs[0], stream); }
+  void forward(Stream& stream) override {
+    if (tensors_.inputs.size() > 1) {
+      scale<true>(x(), tensors_.outputs[0], stream);
+    } else {
+      scale<false>(x(), tensors_.outputs[0], stream);
+    }
+  }
 
   void backward(Stream& stream) override {
     const Tensor &dy = tensors_.output_gradients[0], &dx = tensors_.input_gradients[0];
     const Tensor &dgamma = tensors_.parameter_gradients[0], &sums = tensors_.input_gradient_sums;
     if (!dgamma && !sums) {
-      if (dx) scale(dy, dx, stream);
+      if (dx) scale<false>(dy, dx, stream);
       return;
     }
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
@@ -47,11 +53,13 @@ class ScaleChannelsCuda final : public Op {
   std::int64_t rows() const { return x().shape.element_count() / channels(); }
   ColumnCut cut(int pack_size) const { return column_cut(rows(), channels(), pack_size); }
 
+  template <bool adds>
   void scale(const Tensor& from, const Tensor& to, Stream& stream) const {
     with_form([&]<typename T, int n>(std::type_identity<T>, std::integral_constant<int, n>) {
       const PackedRows<n> packs{static_cast<std::uint32_t>(rows()), static_cast<std::uint32_t>(channels() / n)};
-      const ScaleChannelsRows<T, n> kernel{packs, static_cast<const float*>(tensors_.parameters[0].data),
-                                           static_cast<const T*>(from.data), static_cast<T*>(to.data)};
+      const ScaleChannelsRows<T, n, adds> kernel{packs, static_cast<const float*>(tensors_.parameters[0].data),
+                                                 static_cast<const T*>(from.data), static_cast<T*>(to.data),
+                                                 adds ? static_cast<const T*>(tensors_.inputs[1].data) : nullptr};
       launch(ForEachElement{kernel, packs.count()}, stream);
     });
   }

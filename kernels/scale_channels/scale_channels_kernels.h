@@ -12,20 +12,31 @@
 
 namespace carillon {
 
-/// Multiplies rows by gamma: to = from gamma.
-template <typename T, int n>
+/// Multiplies rows by gamma: to = from gamma, or with has_addend from gamma + addend.
+template <typename T, int n, bool has_addend = false>
 struct ScaleChannelsRows {
   PackedRows<n> at;
   const float* gamma = nullptr;  ///< [channels]
   const T* from = nullptr;       ///< [rows, channels]
   T* to = nullptr;               ///< [rows, channels]
+  const T* addend = nullptr;     ///< [rows, channels], with has_addend
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
     const Pack<float, n> factors = load<n>(gamma + at.column(index));
-    const auto load_pack = [&](std::int64_t element) { return load<n>(from + element); };
-    at.for_rows(index, load_pack, [&](std::int64_t element, const Pack<T, n>& pack) {
+    struct Row {
+      Pack<T, n> from, addend;
+    };
+    const auto load_row = [&](std::int64_t element) {
+      Row row{load<n>(from + element), {}};
+      if constexpr (has_addend) row.addend = load<n>(addend + element);
+      return row;
+    };
+    at.for_rows(index, load_row, [&](std::int64_t element, const Row& row) {
       Pack<float, n> values;
-      for (int i = 0; i < n; ++i) values.at[i] = to_float(pack.at[i]) * factors.at[i];
+      for (int i = 0; i < n; ++i) {
+        values.at[i] = to_float(row.from.at[i]) * factors.at[i];
+        if constexpr (has_addend) values.at[i] += to_float(row.addend.at[i]);
+      }
       store_floats(values, to + element);
     });
   }

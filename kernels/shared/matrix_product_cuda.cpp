@@ -57,9 +57,10 @@ cublasOperation_t operation(const MatrixOperand& operand) {
   return column_major(operand.matrix).transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
 
-/// The largest power of two, at most 256, that divides every address of the operand.
-std::uint32_t alignment_of(const MatrixOperand& operand) {
-  const auto bits = reinterpret_cast<std::uintptr_t>(operand.tensor->data) | operand.address_step;
+/// The largest power of two, at most 256, that divides every address of the operand and the address `other`.
+std::uint32_t alignment_of(const MatrixOperand& operand, const void* other = nullptr) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(operand.tensor->data) | reinterpret_cast<std::uintptr_t>(other) |
+                    operand.address_step;
   return bits == 0 ? 256u : std::min(256u, 1u << std::min(std::countr_zero(bits), 8));
 }
 
@@ -96,6 +97,10 @@ MatrixProductCuda::MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, 
   set(description_.get(), CUBLASLT_MATMUL_DESC_TRANSA, operation(b));
   set(description_.get(), CUBLASLT_MATMUL_DESC_TRANSB, operation(a));
   if (epilogue.bias != nullptr || epilogue.b_sums != nullptr) set_epilogue(epilogue);
+  if (epilogue.addend != nullptr) {
+    factors_.beta = 1.0f;
+    memory_.s = epilogue.addend->data;
+  }
 }
 
 void MatrixProductCuda::set_epilogue(const MatrixEpilogue& epilogue) {
@@ -117,7 +122,7 @@ bool MatrixProductCuda::choose_algorithm(Arithmetic arithmetic, const MatrixOper
   const Preference preference = make_preference(workspace_bytes_, arithmetic);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(b));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(a));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(c));
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(c, memory_.s));
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(c));
   cublasLtMatmulHeuristicResult_t found = {};
   int count = 0;

@@ -1,6 +1,6 @@
 // MatrixProductCuda: C = A B (+ bias, then ReLU; or + a matrix) by cuBLASLt, for row-major matrices. CUDA builds only.
 //
-//   C[r, c] = relu(sum over k of A[r, k] * B[k, c] + bias[c]), bias and ReLU optional
+//   C[r, c] = relu(sum over k of A[r, k] * B[k, c] + addend[r, c] + bias[c]), addend, bias and ReLU optional
 //   C[r, c] = alpha * sum over k of A[r, k] * B[k, c] + beta * S[r, c]
 //   sums[c] = sum over k of B[k, c]                             optional
 //
@@ -79,7 +79,8 @@ struct MatrixAddresses {
 struct MatrixEpilogue {
   const Tensor* bias = nullptr;    ///< [columns of C] in C's type, or null
   bool relu = false;               ///< requires a bias
-  const Tensor* b_sums = nullptr;  ///< output: [columns of C] in float32, or null; requires a B that is not transposed
+  const Tensor* b_sums = nullptr;  ///< [columns of C] in float32, written, or null; requires a B that is not transposed
+  const Tensor* addend = nullptr;  ///< added before the ReLU: C's layout and type, other memory than C; null: none
 };
 
 class MatrixProductCuda {
@@ -96,7 +97,7 @@ class MatrixProductCuda {
   /// GPU needs several parts.
   int splits() const;
 
-  /// Enqueues the product without S. The product uses the device's workspace.
+  /// Enqueues the product, without S unless it is the addend of the epilogue. The product uses the device's workspace.
   void run(Stream& stream) const { run(stream, memory_); }
   /// Enqueues the product on other memory; see MatrixOperand::address_step.
   void run(Stream& stream, const MatrixAddresses& memory) const;

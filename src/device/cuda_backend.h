@@ -45,6 +45,7 @@ std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, std::span
 ///   patch_products          convolutions of patches as matrix products; otherwise cuDNN
 ///   pointwise_products      1x1 convolutions as matrix products; otherwise cuDNN
 ///   shared_gradients        residual blocks without sums and copies of gradients
+///   fused_additions         additions of residual blocks in dense and scale_channels; otherwise a kernel
 ///   measured_plans          the table of measured plans (kernels/conv2d/conv2d_plan_cuda.h); otherwise rules
 ///   bias_gradient_epilogue  bias gradients from the product of the weights' gradient; otherwise a kernel
 bool is_switched_off(std::string_view name);

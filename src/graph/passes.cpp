@@ -34,7 +34,7 @@ bool have_parameters(std::span<const Graph::Node> nodes) {
 /// If the op that produces an operand of the addition `nodes[sum]` can add the other operand to its output, moves this
 /// op to the place of the addition. `nodes`: the nodes of the graph, some of them changed by earlier fusions. A node
 /// that was fused into another node has no definition.
-void fuse_addition(const Graph& graph, std::vector<Graph::Node>& nodes, std::size_t sum,
+void fuse_addition(const Graph& graph, DeviceKind device, std::vector<Graph::Node>& nodes, std::size_t sum,
                    std::span<const Value> results) {
   for (const std::size_t operand : {0u, 1u}) {
     const int value = nodes[sum].inputs[operand], addend = nodes[sum].inputs[1 - operand];
@@ -43,7 +43,7 @@ void fuse_addition(const Graph& graph, std::vector<Graph::Node>& nodes, std::siz
     Graph::Node& before = nodes[producer];
     if (before.definition == nullptr || before.traits.with_addend == nullptr || !has_one_output(before)) continue;
     if (have_parameters(std::span(nodes).subspan(producer + 1, sum - producer - 1))) continue;
-    auto with_addend = before.traits.with_addend(*before.definition);
+    auto with_addend = before.traits.with_addend(*before.definition, device);
     if (!with_addend) continue;
     Graph::Node fused = before;
     fused.definition = std::move(with_addend);
@@ -95,27 +95,10 @@ std::vector<int> values_to_pad(const Graph& graph, int value) {
 
 }  // namespace
 
-void remove_unread(Graph& graph, std::span<const Value> results) {
-  std::vector<Graph::Node> nodes = graph.nodes();
-  std::vector<bool> is_read(graph.values().size(), false);
-  for (const Value result : results) is_read[static_cast<std::size_t>(result.index)] = true;
-  for (std::size_t i = nodes.size(); i-- > 0;) {
-    Graph::Node& node = nodes[i];
-    const bool keeps_values = !node.parameters.empty() || !node.buffers.empty();
-    if (keeps_values || std::ranges::any_of(node.outputs, [&](int output) { return is_read[output]; })) {
-      for (const int input : node.inputs) is_read[input] = true;
-    } else {
-      node.definition = nullptr;
-    }
-  }
-  std::erase_if(nodes, [](const Graph::Node& node) { return node.definition == nullptr; });
-  graph.replace_nodes(std::move(nodes));
-}
-
-void fuse_additions(Graph& graph, std::span<const Value> results) {
+void fuse_additions(Graph& graph, DeviceKind device, std::span<const Value> results) {
   std::vector<Graph::Node> nodes = graph.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].traits.is_addition) fuse_addition(graph, nodes, i, results);
+    if (nodes[i].traits.is_addition) fuse_addition(graph, device, nodes, i, results);
   }
   std::erase_if(nodes, [](const Graph::Node& node) { return node.definition == nullptr; });
   graph.replace_nodes(std::move(nodes));

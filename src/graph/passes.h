@@ -32,9 +32,9 @@ namespace carillon {
 void remove_unread(Graph& graph, std::span<const Value> results);
 
 /// Fuses additions (OpTraits::is_addition) into an op before them (OpTraits::with_addend). The op moves to the place of
-/// the addition. If an op between this op and the addition has parameters, the addition stays, because the order of the
-/// parameters is fixed.
-void fuse_additions(Graph& graph, std::span<const Value> results);
+/// the addition. If an op between the two has parameters, the addition stays, because the order of the parameters is
+/// fixed.
+void fuse_additions(Graph& graph, DeviceKind device, std::span<const Value> results);
 
 /// Fuses activations into neighbouring ops (OpTraits::with_relu_before, with_activation). A ReLU is fused into the next
 /// op if that op is the only reader of the ReLU, and if the ReLU is cheaper there. For example, the output of max_pool

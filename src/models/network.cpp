@@ -127,7 +127,7 @@ BuiltNetwork build(const Network& network, const Task* task, const BuildSettings
   if (settings.purpose == Purpose::summary) built.layers = layers_of(graph);
   for (const BuiltNetwork::Layer& layer : built.layers) results.push_back(layer.output);
   check_all_is_read(graph, results);
-  fuse_additions(graph, results);
+  fuse_additions(graph, settings.device, results);
   fuse_activations(graph, results);
   exclude_from_l2(graph, network.l2_exclude);
   freeze_batch_norms(graph, network);

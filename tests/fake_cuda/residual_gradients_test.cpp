@@ -33,34 +33,62 @@ Network residual_blocks() {
   });
 }
 
+struct BlockTraining {
+  Arithmetic arithmetic = Arithmetic::fp32;
+  const char* switched_off = "bias_gradient_epilogue";
+  bool capture = true;
+  int steps = 5;
+  const char* rule = "adamw";
+};
+
 class ResidualGradients : public GpuTest {
  protected:
-  static Trained run(Arithmetic arithmetic, bool capture = true) {
+  static Trained run(const BlockTraining& of) {
+    const SwitchedOff off(of.switched_off);
     CudaDevice device(0);
     const auto communicator = make_self_communicator(device);
-    const Training training{
-        .network = residual_blocks(), .steps = 5, .capture = capture, .arithmetic = arithmetic, .rule = "adamw"};
+    const Training training{.network = residual_blocks(),
+                            .steps = of.steps,
+                            .capture = of.capture,
+                            .arithmetic = of.arithmetic,
+                            .rule = of.rule};
     const NoiseRecords records(16, training.network.image.bytes());
     return train(training, records, device, *communicator);
-  }
-  static Trained run_switched_off(Arithmetic arithmetic) {
-    const SwitchedOff off("shared_gradients");
-    return run(arithmetic);
   }
 };
 
 TEST_F(ResidualGradients, AreEqualInTwoRunsCapturedAndLaunched) {
   for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::bf16}) {
-    const Trained captured = run(arithmetic);
-    EXPECT_EQ(run(arithmetic).values, captured.values);
-    EXPECT_EQ(run(arithmetic, false).values, captured.values);
+    const Trained captured = run({.arithmetic = arithmetic});
+    EXPECT_EQ(run({.arithmetic = arithmetic}).values, captured.values);
+    EXPECT_EQ(run({.arithmetic = arithmetic, .capture = false}).values, captured.values);
   }
 }
 
 TEST_F(ResidualGradients, OfSharedMemoryAreEqualInFp32AndTakeTwoKernelsLessForEachBlock) {
-  const Trained shared = run(Arithmetic::fp32), separate = run_switched_off(Arithmetic::fp32);
+  const Trained shared = run({.switched_off = "fused_additions"});
+  const Trained separate = run({.switched_off = "fused_additions,shared_gradients"});
   EXPECT_EQ(shared.values, separate.values);
   EXPECT_EQ(shared.captured_nodes.size() + 6, separate.captured_nodes.size());
+}
+
+TEST_F(ResidualGradients, OfAdditionsInOtherOpsAreEqualInFp32WithAndWithoutSharedMemory) {
+  const Trained shared = run({}), separate = run({.switched_off = "shared_gradients"});
+  EXPECT_EQ(shared.values, separate.values);
+  EXPECT_EQ(shared.captured_nodes.size() + 3, separate.captured_nodes.size()) << "a fork for each block";
+}
+
+/// The order of the additions differs, and so do the roundings.
+TEST_F(ResidualGradients, AreNearlyEqualIfTheAdditionsHaveTheirOwnKernels) {
+  for (const auto& [arithmetic, limit] : {std::pair(Arithmetic::fp32, 1e-5), std::pair(Arithmetic::bf16, 0.1)}) {
+    BlockTraining of{.arithmetic = arithmetic, .rule = "sgd"};  // AdamW amplifies the roundings of small gradients
+    const Trained fused = run(of);
+    of.switched_off = "fused_additions,bias_gradient_epilogue";
+    const Trained separate = run(of);
+    EXPECT_EQ(fused.captured_nodes.size() + 3, separate.captured_nodes.size()) << "an addition for each block";
+    of.steps = 0;
+    EXPECT_LT(distance(fused.values, separate.values), limit * distance(fused.values, run(of).values));
+  }
 }
 
 }  // namespace

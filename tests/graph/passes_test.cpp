@@ -70,7 +70,7 @@ TEST_F(Passes, ASumTakesItsReluButNoOtherActivation) {
 TEST_F(Passes, ASumAndItsReluBecomePartOfTheBatchNormBeforeThem) {
   const Value x = convolution("conv", images()), y = batch_norm(graph_, "norm", x);
   const std::vector results{relu(graph_, "relu", add(graph_, "sum", x, y))};
-  fuse_additions(graph_, results);
+  fuse_additions(graph_, DeviceKind::cpu, results);
   fuse_activations(graph_, results);
   EXPECT_EQ(described(graph_),
             (std::vector<std::string>{"image_input input()", "conv2d conv(input)", "batch_norm norm(conv, conv)"}));
@@ -81,7 +81,7 @@ TEST_F(Passes, ASumAndItsReluBecomePartOfTheBatchNormBeforeThem) {
 TEST_F(Passes, OfTwoBatchNormsTheLaterTakesTheirSum) {
   const Value x = images(), a = batch_norm(graph_, "a", convolution("conv_a", x));
   const Value b = batch_norm(graph_, "b", convolution("conv_b", x));
-  fuse_additions(graph_, std::vector{add(graph_, "sum", a, b)});
+  fuse_additions(graph_, DeviceKind::cpu, std::vector{add(graph_, "sum", a, b)});
   EXPECT_EQ(described(graph_).back(), "batch_norm b(conv_b, a)");
 }
 
@@ -90,7 +90,7 @@ TEST_F(Passes, ASumStaysIfTheBatchNormIsReadElsewhereOrHasAnActivation) {
   const Value sum = add(graph_, "sum", a, x), b = relu(graph_, "relu", batch_norm(graph_, "b", sum));
   const std::vector results{add(graph_, "next", b, x), a};
   fuse_activations(graph_, results);
-  fuse_additions(graph_, results);
+  fuse_additions(graph_, DeviceKind::cpu, results);
   const std::vector<std::string> ops = described(graph_);
   EXPECT_EQ(ops.at(3), "add sum(a, conv)");
   EXPECT_EQ(ops.back(), "add next(b, conv)");
@@ -99,7 +99,7 @@ TEST_F(Passes, ASumStaysIfTheBatchNormIsReadElsewhereOrHasAnActivation) {
 TEST_F(Passes, ABatchNormWithASumTakesNoGelu) {
   const Value x = convolution("conv", images()), y = batch_norm(graph_, "norm", x);
   const std::vector results{gelu(graph_, "gelu", add(graph_, "sum", y, x))};
-  fuse_additions(graph_, results);
+  fuse_additions(graph_, DeviceKind::cpu, results);
   fuse_activations(graph_, results);
   EXPECT_EQ(described(graph_).back(), "gelu gelu(norm)");
 }
@@ -288,7 +288,7 @@ Graph residual_block(int reader_count) {
   const Value y = relu(graph, "relu", add(graph, "sum", batch_norm(graph, "norm", convolution("a", x)), x));
   Value last = convolution("b", y);
   for (int reader = 1; reader < reader_count; ++reader) last = add(graph, "next", last, y);
-  fuse_additions(graph, std::vector{last});
+  fuse_additions(graph, DeviceKind::cpu, std::vector{last});
   fuse_activations(graph, std::vector{last});
   return graph;
 }

@@ -11,6 +11,7 @@
 #include "kernels/elementwise/gradient_ops.h"
 #include "kernels/image_input/image_input.h"
 #include "kernels/layer_norm/layer_norm.h"
+#include "kernels/pool/pool.h"
 #include "kernels/scale_channels/scale_channels.h"
 #include "src/graph/memory_plan.h"
 #include "src/graph/passes.h"
@@ -71,8 +72,8 @@ class SharedGradients : public ::testing::Test {
     }
     return share;
   }
-  bool has_forks() const {
-    return std::ranges::any_of(graph_.nodes(), [](const auto& node) { return node.definition->type() == "fork"; });
+  bool has_forks(std::string_view type = "fork") const {
+    return std::ranges::any_of(graph_.nodes(), [&](const auto& node) { return node.definition->type() == type; });
   }
 
   Graph graph_{2};
@@ -88,6 +89,25 @@ TEST_F(SharedGradients, ResidualBlocksNeedOnePlaceForTheGradientsOfTheirSums) {
   for (const Value value : {y, z}) EXPECT_EQ(lives[first + value.index].same_as, first + x.index);
 }
 
+TEST_F(SharedGradients, ResidualBlocksNeedOnePlaceIfOtherOpsAdd) {
+  const Value x = stem(), y = sum(layer("a", norm("a/norm", x)), x);
+  const Value z = sum(scale_channels(graph_, "scale", layer("b", norm("b/norm", y))), y), last = layer("last", z);
+  fuse_additions(graph_, DeviceKind::cuda, std::vector{last});
+  EXPECT_TRUE(run().empty());
+  EXPECT_FALSE(has_forks());
+  const std::vector<Lifetime> lives = tensor_lifetimes(graph_, plan_tiling(graph_, 0), true, {});
+  const int first = static_cast<int>(graph_.values().size());
+  for (const Value value : {y, z}) EXPECT_EQ(lives[first + value.index].same_as, first + x.index);
+}
+
+TEST_F(SharedGradients, OtherOpsDoNotAddOnACpuNorIfThisIsSwitchedOff) {
+  const Value x = stem(), last = layer("last", sum(layer("a", norm("a/norm", x)), x));
+  fuse_additions(graph_, DeviceKind::cpu, std::vector{last});
+  const SwitchedOff off("fused_additions");
+  fuse_additions(graph_, DeviceKind::cuda, std::vector{last});
+  EXPECT_EQ(run(), std::vector{true});
+}
+
 TEST_F(SharedGradients, ADepthwiseConvolutionWithoutAStrideAddsItsGradient) {
   const Value x = stem(), y = depthwise_conv2d(graph_, "depthwise", x, {.kernel = 3});
   norm("last", sum(scale_channels(graph_, "scale", norm("norm", y), {}), x));
@@ -99,6 +119,22 @@ TEST_F(SharedGradients, ADepthwiseConvolutionWithAStrideNeedsAFork) {
   const Value x = stem();
   depthwise_conv2d(graph_, "depthwise", x, {.kernel = 3, .stride = 2});
   norm("last", x);
+  run();
+  EXPECT_TRUE(has_forks());
+}
+
+TEST_F(SharedGradients, AMaxPoolAddsTheGradientsOfItsTwoReaders) {
+  const Value x = max_pool(graph_, "pool", stem(), {.window = 3, .stride = 2});
+  norm("last", sum(layer("body", x), layer("shortcut", x)));
+  run();
+  EXPECT_FALSE(has_forks());
+  EXPECT_TRUE(has_forks("gradient_fork"));
+}
+
+TEST_F(SharedGradients, AMaxPoolThatAddsBiasesNeedsAFork) {
+  const Value x = max_pool(graph_, "pool", stem(), {.window = 3, .stride = 2});
+  const Value y = norm("last", sum(layer("body", x), layer("shortcut", x)));
+  defer_biases(graph_, std::vector{y});
   run();
   EXPECT_TRUE(has_forks());
 }

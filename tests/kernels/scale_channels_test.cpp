@@ -151,21 +151,24 @@ TEST(ScaleChannels, RefusesAnInputWithoutChannels) {
 
 template <typename T>
 struct Found {
-  std::vector<T> y, dx;
-  std::vector<float> sums, dgamma;  ///< sums: sum of dx per channel
+  std::vector<T> y, sum, dx;        ///< sum: y with dy as addend
+  std::vector<float> sums, dgamma;  ///< sums: sum of dx by channel
 };
 
 /// Runs the kernels in the same order as ScaleChannelsCuda. `given`: dy.
 template <typename T>
 Found<T> emulate_scale_channels(std::int64_t rows, std::int64_t channels, const std::vector<T>& x,
                                 const std::vector<T>& given, const std::vector<float>& gamma, ThreadOrder order) {
-  Found<T> found{filled<T>(x.size()), filled<T>(x.size()), filled<float>(gamma.size()), filled<float>(gamma.size())};
-  std::vector<Pack<float, 8>> factors(gamma.size() / 8 + 1);  // the type's alignment suffices for packs of any size
+  Found<T> found{filled<T>(x.size()), filled<T>(x.size()), filled<T>(x.size()), filled<float>(gamma.size()),
+                 filled<float>(gamma.size())};
+  std::vector<Pack<float, 8>> factors(gamma.size() / 8 + 1);  // aligned for packs of all sizes
   std::ranges::copy(gamma, factors.front().at);
   with_pack_size<T>(channels, [&]<int n>(std::integral_constant<int, n>) {
     const PackedRows<n> packs{static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(channels / n)};
     const ScaleChannelsRows<T, n> kernel{packs, factors.front().at, x.data(), found.y.data()};
     emulate(ForEachElement{kernel, packs.count()}, order);
+    const ScaleChannelsRows<T, n, true> and_add{packs, factors.front().at, x.data(), found.sum.data(), given.data()};
+    emulate(ForEachElement{and_add, packs.count()}, order);
     const ColumnCut cut = column_cut(rows, channels, n);
     std::vector<double> sums(2 * static_cast<std::size_t>(cut.row_blocks() * channels), std::nan(""));
     const ColumnParts parts{sums.data(), sums.data() + sums.size() / 2};
@@ -194,6 +197,8 @@ class ScaleChannelsKernels : public ::testing::TestWithParam<Size> {
       for (std::size_t i = 0; i < count; ++i) {
         ASSERT_EQ(to_float(found.y[i]), to_float(stored_as<T>(to_float(x[i]) * gamma[i % channels]))) << i;
         ASSERT_EQ(to_float(found.dx[i]), to_float(stored_as<T>(to_float(dy[i]) * gamma[i % channels]))) << i;
+        const float sum = to_float(x[i]) * gamma[i % channels] + to_float(dy[i]);
+        ASSERT_NEAR(to_float(found.sum[i]), sum, std::abs(sum) * (sizeof(T) == 2 ? 0.004f : 1e-6f)) << i;
       }
       expect_near(found.dgamma, factor_gradient(floats(x), floats(dy), channels), 1e-5);
       std::vector<float> factors(count);

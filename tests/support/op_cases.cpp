@@ -97,6 +97,18 @@ std::vector<OpCase> products() {
                {.kernel = 3, .stride = 2, .padding = Padding::symmetric(1), .biases = std::nullopt});
          }});
   }
+  for (const bool has_biases : {true, false}) {  // on a GPU, the product adds the other input
+    cases.push_back({.name = has_biases ? "DenseAndSum" : "DenseWithoutBiasesAndSum",
+                     .batch = 3,
+                     .integers = true,
+                     .rounds_once = false,
+                     .build = [=](OpHarness& h) {
+                       DenseParams params{.units = 16, .per_position = true};
+                       if (!has_biases) params.biases = std::nullopt;
+                       const Value z = h.input("z", {3, 5, 16}), x = h.input("x", {3, 5, 8});
+                       return add(h.graph(), "sum", z, dense(h.graph(), "layer", x, params));
+                     }});
+  }
   cases.push_back({.name = "DenseWithoutBiases", .batch = 5, .integers = true, .build = [](OpHarness& h) {
                      return dense(h.graph(), "layer", h.input("x", {5, 8}), {.units = 16, .biases = std::nullopt});
                    }});
@@ -168,6 +180,15 @@ std::vector<OpCase> pools() {
                          return max_pool(h.graph(), "pool", x, {.window = 3, .stride = 2});
                        }});
     }
+    cases.push_back({.name = "MaxPoolReadTwice" + name,  // on a GPU, the pooling adds the gradients of both readers
+                     .batch = 3,
+                     .rounds_once = false,
+                     .build = [=](OpHarness& h) {
+                       Graph& graph = h.graph();
+                       const Value x = relu_if(channels == 3, graph, h.input("x", {3, 7, 8, channels}));
+                       const Value y = max_pool(graph, "pool", x, {.window = 3, .stride = 2});
+                       return add(graph, "joined", scale(graph, "part", y, 0.375f), y);
+                     }});
     cases.push_back(
         {.name = "AvgPool" + name, .batch = 3, .build = [=](OpHarness& h) {
            return avg_pool(h.graph(), "pool", h.input("x", {3, 7, 8, channels}), {.window = 3, .stride = 2});
@@ -207,6 +228,9 @@ std::vector<OpCase> elementwise_ops() {
     const std::string name = std::to_string(size);
     cases.push_back({.name = "Dropout" + name, .batch = 5, .drops = true, .build = [=](OpHarness& h) {
                        return dropout(h.graph(), "drop", h.input("x", {5, size}), {.rate = 0.3f});
+                     }});
+    cases.push_back({.name = "DropPath" + name, .batch = 5, .drops = true, .build = [=](OpHarness& h) {
+                       return drop_path(h.graph(), "drop", h.input("x", {5, size}), {.rate = 0.3f});
                      }});
     cases.push_back({.name = "Gelu" + name, .batch = 3, .build = [=](OpHarness& h) {
                        return gelu(h.graph(), "op", h.input("x", {3, size}));
@@ -417,6 +441,13 @@ std::vector<OpCase> norms() {
            return scale_channels(h.graph(), "scale",
                                  dense(h.graph(), "layer", x, {.units = channels, .per_position = true}));
          }});
+    cases.push_back({.name = "ScaleChannelsAndSum" + std::to_string(channels),  // on a GPU, one kernel
+                     .batch = 3,
+                     .rounds_once = false,
+                     .build = [=](OpHarness& h) {
+                       const Value z = h.input("z", {3, 7, channels}), x = h.input("x", {3, 7, channels});
+                       return add(h.graph(), "sum", scale_channels(h.graph(), "scale", x), z);
+                     }});
     cases.push_back({.name = "ScaleChannels" + std::to_string(channels), .batch = 3, .build = [=](OpHarness& h) {
                        return scale_channels(h.graph(), "scale", h.input("x", {3, 7, channels}));
                      }});

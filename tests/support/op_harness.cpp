@@ -134,7 +134,7 @@ void OpHarness::finish(Value output, const StepInputs& inputs) {
                               .inputs = {output}},
                              Shape{});
   const std::vector<Value> results{output_, objective_};
-  fuse_additions(graph_, results);
+  fuse_additions(graph_, device_.kind(), results);
   fuse_activations(graph_, results);
   if (device_.kind() == DeviceKind::cuda) fit_to_gpu(graph_, results);
   give_values_one_reader(graph_, device_.kind(), gradient_ops());

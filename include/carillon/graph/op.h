@@ -135,8 +135,8 @@ struct OpTraits {
   /// null if the addition is not cheaper in this op than in the op that produces the input.
   Definition (*with_biases_before)(const OpDefinition& op) = nullptr;
   /// The definition of this op with an additional last input. The input has the shape of the output, and the op adds it
-  /// to its output.
-  Definition (*with_addend)(const OpDefinition& op) = nullptr;
+  /// to its output. Returns null if the op cannot do this on `device`.
+  Definition (*with_addend)(const OpDefinition& op, DeviceKind device) = nullptr;
   /// The definition of this op with its batch statistics computed over the batches of all ranks, in training.
   Definition (*synchronized)(const OpDefinition& op) = nullptr;
   /// The definition of an op that uses its buffers (running statistics) in training in the same way as in evaluation,
