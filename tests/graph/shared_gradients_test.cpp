@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/depthwise_conv2d/depthwise_conv2d.h"
 #include "kernels/elementwise/elementwise.h"
@@ -132,7 +133,9 @@ TEST_F(SharedGradients, AMaxPoolAddsTheGradientsOfItsTwoReaders) {
 }
 
 TEST_F(SharedGradients, AMaxPoolThatAddsBiasesNeedsAFork) {
-  const Value x = max_pool(graph_, "pool", stem(), {.window = 3, .stride = 2});
+  const Value convolution =
+      conv2d(graph_, "stem", image_input(graph_, "input", {.sample = {8, 8, 2}}), {.filters = 2, .kernel = 3});
+  const Value x = max_pool(graph_, "pool", convolution, {.window = 3, .stride = 2});
   const Value y = norm("last", sum(layer("body", x), layer("shortcut", x)));
   defer_biases(graph_, std::vector{y});
   run();
