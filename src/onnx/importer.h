@@ -224,6 +224,9 @@ class Importer {
   Placed with_batch(const OnnxNode& node, const Placed& x, std::size_t rank);
   /// Repeats axes of extent 1. `shape`: of x.rank() axes, with the batch.
   Placed repeated(const OnnxNode& node, const Placed& x, const Extents& shape);
+  /// If the product of `probabilities` and `v` ends an attention, adds the op attention and returns its result. The ops
+  /// of the chain stay until run() removes ops that no op reads.
+  std::optional<Placed> fused_attention(const OnnxNode& node, const Placed& probabilities, const Placed& v);
   /// Returns `value` with this ONNX shape; `order`: the order of the axes in memory.
   static Placed placed(Value value, Extents shape, const std::vector<int>& order,
                        BatchInFile batch = BatchInFile::own_axis) {

@@ -184,6 +184,12 @@ TEST(CheckEvaluates, RefusesSizesThatTheNetworkCannotEvaluate) {
   EXPECT_THAT(refusal({"airbench94", 32}, 136), HasSubstr("--eval-image-size 136: the network airbench94 requires"));
 }
 
+TEST(TrainingSettings, OnlyBuiltInTransformersExpectPixelsFromMinusOneToOne) {
+  EXPECT_TRUE(expects_inception_pixels({"vit_tiny_patch16_224", 64}));
+  EXPECT_FALSE(expects_inception_pixels({"resnet18", 64}));
+  EXPECT_FALSE(expects_inception_pixels({"file.onnx", 64}));
+}
+
 TEST(TrainingSettings, OfNetworksWithLayerNormsUseAdamw) {
   const TrainingChoice choice{.candidate = {"vit_small_patch16_224", 224}, .batch_size = 64, .fine_tunes = true};
   const std::string transformer = training_settings(choice, 100);

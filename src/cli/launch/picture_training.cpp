@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "carillon/core/error.h"
-#include "kernels/attention/attention.h"
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/directory_lock.h"
 #include "src/cli/options/option_set.h"
@@ -278,7 +277,7 @@ void PictureTraining::read_weights() {
   if (from_.empty()) return;
   weights_ = network_of_weights(request_.from, request_.given.model);
   if (weights_->preprocessing.empty() && !request_.given.has_preprocessing &&
-      has_op(network_of({weights_->network, 64}), attention_op)) {
+      expects_inception_pixels({weights_->network, 64})) {
     say("--preprocessing inception, as for most of timm's vision transformers; DeiT's need torchvision");
   }
 }

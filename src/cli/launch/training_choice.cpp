@@ -68,6 +68,10 @@ Network network_of(const Candidate& candidate) {
   return network_named(image_program(), candidate.network)({.image = image, .outputs = 2});
 }
 
+bool expects_inception_pixels(const Candidate& candidate) {
+  return !is_onnx_file(candidate.network) && has_op(network_of(candidate), attention_op);
+}
+
 void check_evaluates(const Candidate& candidate, std::int64_t size) {
   check_evaluation_size(size);
   if (size == 0 || size == candidate.image_size) return;
@@ -172,7 +176,7 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
   set("fit", text_of(fit_choices, choice.fit));
   if (!choice.preprocessing.empty()) {
     set("preprocessing", choice.preprocessing);
-  } else if (has_op(network_of(choice.candidate), attention_op)) {
+  } else if (expects_inception_pixels(choice.candidate)) {
     set("preprocessing", "inception");
   }
   if (choice.fine_tunes && choice.target == TargetKind::class_index) set("fit-head", true);
