@@ -37,7 +37,7 @@ std::vector<NamedArray> read_npz(const std::filesystem::path& path, std::uint64_
 //   n bytes   JSON: {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [BEGIN, END]}, ...}
 //   data      row-major, little endian; offsets count from here. The arrays fill the data without gaps or overlaps.
 //
-// The header may have a member "__metadata__", an object of texts, which is not read.
+// The header may have a member "__metadata__", an object with texts as values. The reader ignores this member.
 
 /// Programs refuse longer headers. The header of a network with 10,000 arrays has about 1 MiB.
 inline constexpr std::uint64_t max_safetensors_header_bytes = std::uint64_t{4} << 20;

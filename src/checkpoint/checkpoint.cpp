@@ -1,5 +1,5 @@
-// The checkpoint file: Carillon's header, which detects damage, and then the HDF5 image. Also checks the bounds of the
-// contents.
+// The checkpoint file: Carillon's header, which detects damage, and then the HDF5 image (the bytes of an HDF5 file).
+// Also checks the contents against the limits of CheckpointBounds.
 #include "src/checkpoint/checkpoint.h"
 
 #include <fmt/format.h>
@@ -75,7 +75,7 @@ std::uint64_t announced_image_bytes(std::span<const std::byte> bytes, const std:
   fail(ExitCode::io, "{}: cannot be read: {}", subject, errno_text(error));
 }
 
-/// Reads the whole file. Checks header and length before it allocates memory for the rest.
+/// Reads the whole file. Checks the header and the length of the file before it allocates memory for the HDF5 image.
 std::vector<std::byte> read_file(const std::filesystem::path& path, const std::string& subject,
                                  std::uint64_t max_bytes) {
   const Descriptor descriptor = open_plain_file(path, subject);

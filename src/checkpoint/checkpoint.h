@@ -1,9 +1,10 @@
-// Checkpoint: a training state in one HDF5 file. It is complete or absent, and loading detects any flipped bit.
+// Checkpoint: a training state in one HDF5 file. The file is complete or absent, and loading detects any flipped bit.
 // Format: docs/developer-guide/file-formats.md.
 //
-// The HDF5 image is built in memory (core driver, chunked, fletcher32, no times). A 512-byte user block with magic,
-// header version, image length and CRC32C precedes it. The file is written under a temporary name, synced and renamed,
-// and the directory is synced. Loading checks length and CRC before HDF5 reads a byte.
+// The HDF5 image, the bytes of an HDF5 file, is built in memory (core driver, chunked, fletcher32, no times). A
+// 512-byte header (HDF5's user block) with magic, header version, image length and CRC32C precedes the image. The file
+// is written under a temporary name, synced and renamed, and the directory is synced. Loading checks length and CRC
+// before HDF5 reads a byte of the image.
 #pragma once
 
 #include <chrono>
@@ -94,15 +95,16 @@ LoadedCheckpoint find_checkpoint(const std::string& place, const std::function<v
 /// checkpoint, best.ckpt.h5 or metrics.jsonl.
 void remove_stale_temporaries(const std::filesystem::path& train_dir);
 
-/// Which checkpoints are kept after writing a new one. Checkpoints of later steps are neither counted nor removed.
+/// The checkpoints that stay after a new checkpoint is written. Checkpoints of later steps are neither counted nor
+/// removed.
 struct CheckpointRetention {
-  std::int64_t newest = 0;  ///< number of newest checkpoints; 0: all
-  std::int64_t every = 0;   ///< also keep steps that are multiples of this; 0: none
+  std::int64_t newest = 0;  ///< number of newest checkpoints to keep; 0: keep all
+  std::int64_t every = 0;   ///< also keep checkpoints of steps that are multiples of this number; 0: none
 };
 
 /// How a CheckpointWriter retries failed writes.
 struct CheckpointRetries {
-  std::int64_t max_failures = 0;       ///< the writer gives up after more failed writes in a row than this
+  std::int64_t max_failures = 0;       ///< the writer gives up if more than this number of writes in a row fail
   std::string limit_name = "at most";  ///< name of max_failures in warnings
   std::function<void(const std::string&)> warn = [](const std::string& /*line*/) {};  ///< receives one line per warning
 };

@@ -66,7 +66,7 @@ std::vector<std::int64_t> list_while_changing(const std::filesystem::path& train
   return steps;
 }
 
-/// The first of `steps` that is not in `skipped`.
+/// The first element of `steps` that `skipped` does not contain; `steps` is sorted from the newest step to the oldest.
 std::optional<std::int64_t> newest_but(const std::set<std::int64_t>& skipped, const std::vector<std::int64_t>& steps) {
   const auto found = std::ranges::find_if(steps, [&](std::int64_t step) { return !skipped.contains(step); });
   return found == steps.end() ? std::nullopt : std::optional(*found);
@@ -118,7 +118,7 @@ std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::pa
       throw RefusedCheckpoint(ExitCode::data, fmt::format("{}: holds step {}: rename it to {}", path.string(), step,
                                                           checkpoint_path(train_dir, step).filename().string()));
     } catch (const RefusedCheckpoint&) {
-      throw;  // the checkpoint is not damaged, so resuming from an older one would lose work
+      throw;  // the checkpoint is intact but refused, so resuming from an older one would lose work
     } catch (const Error& error) {
       // A running training has removed this checkpoint and has already written a newer one. If the next listing
       // contains this checkpoint again, it is a dangling symbolic link.
@@ -157,8 +157,9 @@ struct CheckpointWriter::Worker {
   std::function<void(std::int64_t step, std::span<const std::byte> bytes)> write_bytes;
   std::optional<CheckpointState> state{};  ///< the state to encode
   std::int64_t step = -1;
-  std::vector<std::byte> bytes{};       ///< file of the last state, until it is written
-  std::exception_ptr encoding_error{};  ///< why the last state cannot be encoded
+  std::vector<std::byte> bytes{};       ///< contents of the file of the last state; empty after the file has been
+                                        ///< written
+  std::exception_ptr encoding_error{};  ///< error that the encoding of the last state threw; null: no error
   std::atomic<std::int64_t> newest_complete{-1};
   std::future<void> write{};  ///< the write in progress; destruction waits for its end
 
@@ -166,7 +167,8 @@ struct CheckpointWriter::Worker {
     write = std::async(std::launch::async, [this] { run(); });
   }
   bool is_done() const { return write.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
-  /// Makes the file of `state` in memory. Frees the state, and also the file if it could not be written.
+  /// Encodes `state` into `bytes` and frees the state. First frees the earlier contents of `bytes` if they were not
+  /// written.
   void encode() {
     CheckpointState taken = std::move(*state);
     state.reset();
@@ -193,7 +195,7 @@ namespace {
 constexpr std::chrono::seconds first_pause{1}, longest_pause{60};
 
 std::chrono::seconds pause_after(std::int64_t failures, std::chrono::seconds longest) {
-  constexpr std::int64_t max_doublings = 6;  // 2^6 s is above longest_pause
+  constexpr std::int64_t max_doublings = 6;  // 2^6 s is longer than longest_pause
   return std::min(longest, first_pause * (1 << std::min(failures - 1, max_doublings)));
 }
 
@@ -253,7 +255,7 @@ void CheckpointWriter::take_result(Clock::time_point now, std::chrono::seconds m
 
 void CheckpointWriter::finish() {
   for (;;) {
-    if (is_writing_) take_result(Clock::now(), first_pause);  // short pause: the run waits for this write
+    if (is_writing_) take_result(Clock::now(), first_pause);  // a short pause, because the run waits here
     if (!failed_) return;
     if (failures_ > retries_.max_failures) throw Error(*failed_);
     std::this_thread::sleep_for(first_pause);

@@ -35,8 +35,8 @@ std::vector<std::byte> build_hdf5_image(CheckpointState state, std::size_t front
 /// starts error lines. Errors: data, RefusedCheckpoint (another format version).
 CheckpointState parse_hdf5_image(std::span<const std::byte> image, const std::string& subject);
 
-// Bounds. Writers and readers check the same bounds, and a training checks them before its first step. Therefore every
-// checkpoint that is written can be read.
+// Limits of the contents. Writers and readers check the same limits, and a training checks them before its first step.
+// Therefore every checkpoint that is written can be read.
 
 inline constexpr int max_array_rank = 8;
 inline constexpr int max_name_depth = 16;                    ///< number of '/' in a name

@@ -33,7 +33,7 @@ std::string read_holder(int descriptor) {
 
 constexpr std::size_t max_heartbeat_bytes = 4096;
 
-/// The text of the file. Empty if it cannot be read.
+/// The text of the file. Empty if the file cannot be read.
 std::string content(const std::filesystem::path& path) {
   try {
     return read_plain_file(path, path.string(), max_heartbeat_bytes);

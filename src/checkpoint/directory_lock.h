@@ -1,9 +1,9 @@
 // DirectoryLock: ensures that one job at a time writes to a train directory.
 //
-// It takes two flock locks. Both are released when the holder dies. The first locks the directory itself, which nobody
-// deletes by accident. The second locks the file `directory/.lock`. This file names the holder, and its lock also works
-// if directories cannot be locked (NFS). If one of the two locks is not available, the holder rewrites the file
-// `.heartbeat` every few seconds.
+// A DirectoryLock takes two flock locks. The system releases both locks when the holder dies. The first lock is on the
+// directory itself, which nobody deletes by accident. The second lock is on the file `directory/.lock`. This file names
+// the holder, and its lock also works if directories cannot be locked (NFS). If one of the two locks is not available,
+// the holder rewrites the file `.heartbeat` every few seconds.
 #pragma once
 
 #include <chrono>

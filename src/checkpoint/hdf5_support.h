@@ -16,9 +16,9 @@ namespace carillon::hdf5 {
 /// An ID of any kind. H5Idec_ref closes the object with the last reference.
 using Id = Handle<hid_t, H5Idec_ref, H5I_INVALID_HID>;
 
-/// A guard that every caller of HDF5 holds. It admits one thread at a time, because the library may lack thread safety.
-/// It also disables the printing of error stacks, and HDF5's exit handler. The exit handler crashes if memory has been
-/// exhausted. HDF5 does not need it, because all files are in memory and all IDs have owners.
+/// A guard that every caller of HDF5 holds. The guard admits one thread at a time, because the library may lack thread
+/// safety. The guard also disables the printing of error stacks, and HDF5's exit handler. The exit handler crashes if
+/// memory has been exhausted. HDF5 does not need it, because all files are in memory and all IDs have owners.
 class Session {
  public:
   Session() : lock_(library_mutex()) {

@@ -37,8 +37,8 @@ std::string difference(const NamedArray& first, const NamedArray& second) {
   return fmt::format("{} of {} values, by {:.3g} at most{}", count, first.values.size(), largest, share);
 }
 
-/// Adds the values of `more` to `sums`. Errors: data (`more` has other arrays than `like`; names the array that
-/// differs).
+/// Adds the values of `more` to `sums`. Errors: data (names or shapes of the arrays in `more` and `like` differ; the
+/// message names the array).
 void add(const std::vector<NamedArray>& more, const std::vector<NamedArray>& like, const std::filesystem::path& path,
          std::vector<std::vector<double>>& sums) {
   sums.resize(like.size());

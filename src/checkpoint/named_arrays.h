@@ -22,7 +22,7 @@ void visit_arrays(State& state, const Visit& visit) {
   for (auto& [slot, arrays] : state.optimizer) visit_group("optimizer/" + slot, arrays);
 }
 
-/// An array and its full name. The state of the array outlives this.
+/// An array and its full name. The checkpoint state that contains the array must outlive the object.
 struct ListedArray {
   std::string name;
   const NamedArray* array = nullptr;
@@ -49,13 +49,14 @@ struct ArrayDifference {
 };
 
 /// Lists the arrays that differ between two checkpoints. Compares the bits of the values, so -0 and 0 differ, and a NaN
-/// equals a NaN with the same bits. The result begins with arrays of `first`, in their order. Then follow the arrays
+/// equals a NaN with the same bits. The result first has the arrays of `first`, in their order, and then the arrays
 /// that only `second` has.
 std::vector<ArrayDifference> differences(const CheckpointState& first, const CheckpointState& second);
 
 /// Averages variables, moving averages and buffers of several checkpoints of one model, in float64. The result has no
-/// optimizer slots. All other values come from the last checkpoint. Errors: usage (fewer than two), data (a checkpoint
-/// of another model or with other arrays than the first; names the file).
+/// optimizer slots. All other members of the result are copied from the last checkpoint. Errors: usage (fewer than two
+/// checkpoints), data (a checkpoint and the first checkpoint differ in their model or their arrays; the message names
+/// the file).
 CheckpointState mean_of(std::span<const LoadedCheckpoint> checkpoints);
 
 }  // namespace carillon

@@ -208,7 +208,7 @@ class NpzReader {
   }
 
   std::filesystem::path path_;
-  std::uint64_t left_;  ///< bytes that the remaining arrays and headers may have
+  std::uint64_t left_;  ///< bytes that the arrays and headers not yet read may have in total
   Descriptor descriptor_;
   Reader reader_;
 };

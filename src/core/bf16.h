@@ -1,5 +1,5 @@
-// Bf16: bfloat16, the upper half of a float32: 8 exponent bits, 8 bits of precision. Storage only; arithmetic is
-// float32.
+// Bf16: bfloat16, the upper half of a float32: 8 exponent bits, 8 bits of precision. The type only stores values;
+// arithmetic converts them to float32.
 #pragma once
 
 #include <cstdint>

@@ -49,7 +49,7 @@ Descriptor open_predictable(const std::filesystem::path& path, int flags) {
     return file;
   }
   if (fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode)) return file;
-  file = {};  // closed before errno is set, because closing may change errno
+  file = {};  // the file is closed before errno is set, because closing may change errno
   errno = ELOOP;
   return {};
 }

@@ -1,5 +1,5 @@
-// Tools for files: locks, removal of files and folders at the end of a scope, reading of lines from the last to the
-// first, and file patterns.
+// Tools for files: locks, removal of files and folders at the end of a scope, reading of lines from the last line to
+// the first line, and file patterns.
 #pragma once
 
 #include <cstdint>

@@ -86,7 +86,7 @@ std::string cell(std::string_view text) {
 std::string code_cell(const std::string& text) { return text.empty() ? "" : cell("`" + text + "`"); }
 
 std::string markdown_option(const ManualOption& option) {
-  const std::string name = head(option).substr(2);  // without its indent
+  const std::string name = head(option).substr(2);  // without the two spaces before the option
   std::string text = cell(option.text);
   for (std::size_t i = 0; i < option.choices.size(); ++i) {
     text += (i == 0 ? ". Values: " : ", ") + code_cell(option.choices[i]);

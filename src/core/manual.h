@@ -1,5 +1,5 @@
 // Manual: the description of a program as data. This file makes --help, the man page, the bash completion and the
-// option reference from it. It also makes the line of --version.
+// option reference from the description. It also makes the line of --version.
 #pragma once
 
 #include <functional>
@@ -33,7 +33,7 @@ struct Manual {
   std::vector<std::string> synopses;  ///< one line each
   std::string description;            ///< text in which line breaks are kept
   std::vector<ManualGroup> groups;
-  std::vector<std::string> words = {};  ///< permitted first arguments: commands, formats
+  std::vector<std::string> words = {};  ///< permitted first arguments of the program, such as commands or formats
   std::vector<ExitStatus> exit_statuses;
 };
 
@@ -41,8 +41,8 @@ struct Manual {
 std::string help_text(const Manual& manual);
 /// The man page of section 1, in man macros (man 7 man).
 std::string man_page(const Manual& manual);
-/// A script for bash. It completes option names and the values of options with choices. For all other values, it
-/// completes file names.
+/// A script for bash. The script completes option names and the values of options with choices. For all other values,
+/// it completes file names.
 std::string bash_completion(const Manual& manual);
 
 /// Markdown: purpose, usage and description, a table of the options of each group, and a table of the exit codes.

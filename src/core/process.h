@@ -55,8 +55,8 @@ void request_stack(int process);
 /// The number of child processes of `process` that have not ended.
 int running_children(int process);
 
-/// Text that identifies a running process even if its process ID is used again later. It contains the process ID, the
-/// start time, the PID namespace and the boot of the host. Empty if there is no such process.
+/// Text that identifies a running process even if its process ID is used again later. The text contains the process ID,
+/// the start time, the PID namespace and the boot of the host. Empty if there is no such process.
 std::string process_identity(int process);
 /// True if the process with this identity has ended. False if this is unknown: the text is empty, or the process
 /// belongs to another host or container.

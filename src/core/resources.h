@@ -51,8 +51,8 @@ std::vector<MemoryLimit> memory_limits(const ControlGroupFiles& files = {});
 /// The processor time that the control groups permit, as a number of processors, for example 1.5. nullopt: no limit.
 std::optional<double> cpu_quota(const ControlGroupFiles& files = {});
 
-/// The number of cores that a process can keep busy, if `processes` processes share the quota. It is at least 1, at
-/// most `cores`, and at most the process's part of the quota, rounded up.
+/// The number of cores that a process can keep busy, if `processes` processes share the quota. The result is at least
+/// 1, at most `cores`, and at most the process's part of the quota, rounded up.
 int cores_within(std::optional<double> quota, int cores, int processes = 1);
 
 /// Names of this process's control groups. Two processes of a host have equal texts if they share all limits of control

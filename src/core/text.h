@@ -21,7 +21,7 @@ struct Character {
   bool is_control() const { return code < 0x20 || (code >= 0x7F && code < 0xA0); }
   bool is_shown() const;  ///< whether `printable` keeps the character unescaped
 };
-/// Requires a text of at least one byte.
+/// Reads the first character of the text. Requires a text of at least one byte.
 Character first_character(std::string_view text);
 
 /// Escapes as \xNN each byte of control characters (C0 and C1), invisible characters such as U+200B, text-direction

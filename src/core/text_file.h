@@ -36,7 +36,7 @@ struct CsvTable {
 /// number.
 CsvTable read_csv(const std::filesystem::path& path, const std::string& name, std::size_t max_bytes);
 
-/// `cell` without spaces and tabs around it.
+/// `cell` without the spaces and tabs at its beginning and end.
 std::string_view csv_trimmed(std::string_view cell);
 /// Parses the number in a cell; spaces around the number are ignored. Returns nullopt if the cell is not a number. The
 /// number may be infinite or NaN (number_of).

@@ -131,7 +131,7 @@ Buffer CudaDevice::allocate(std::size_t bytes) {
 // A copy of pageable memory waits inside CUDA, without polling. Therefore this function first waits for the earlier
 // work, with polling.
 void CudaDevice::upload(const void* host, void* memory, std::size_t bytes) {
-  make_current(ordinal_);  // any thread may call this
+  make_current(ordinal_);  // any thread may call this function
   compute_.synchronize();
   check_cuda(cudaMemcpyAsync(memory, host, bytes, cudaMemcpyHostToDevice, compute_.get()));
   compute_.synchronize();
@@ -170,8 +170,8 @@ std::size_t CudaDevice::free_bytes() const {
 }
 
 // Cloned containers may have equal host names and PCI addresses, so the address alone does not identify a GPU. MIG
-// slices of one GPU have different UUIDs. They are identified by the PCI address of their GPU, so that they count as
-// one GPU. They have names such as "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
+// slices of one GPU have different UUIDs. A slice is identified by the PCI address of its GPU, so that the slices count
+// as one GPU. Slices have names such as "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
 std::string CudaDevice::unique_id() const {
   const cudaDeviceProp properties = properties_of(ordinal_);
   if (std::string_view(properties.name).find(" MIG ") != std::string_view::npos) {

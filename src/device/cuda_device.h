@@ -27,7 +27,8 @@ void check_cuda(cudaError_t status, const std::source_location& where = std::sou
 void check_cublas(cublasStatus_t status, const std::source_location& where = std::source_location::current());
 void check_cudnn(cudnnStatus_t status, const std::source_location& where = std::source_location::current());
 
-/// Errors: no_device if the loaded cuDNN is older than the cuDNN of the build (patch level ignored).
+/// Checks the version of the loaded cuDNN. Errors: no_device if the loaded cuDNN is older than the cuDNN of the build
+/// (patch level ignored).
 void check_cudnn_version(std::size_t loaded);
 
 class CudaStream final : public Stream {
@@ -84,7 +85,7 @@ class CudaDevice final : public Device {
   /// Scratch memory for the op that runs on the compute stream.
   std::span<std::byte> workspace() const { return {static_cast<std::byte*>(workspace_.data()), workspace_.bytes()}; }
 
-  /// Objects that several ops share. They live as long as the device.
+  /// Objects that several ops share. The objects live as long as the device.
   SharedObjects& shared() { return shared_; }
 
   /// Allocates zeroed, page-locked host memory for asynchronous copies and for access by kernels.
@@ -125,10 +126,10 @@ using ExecutableGraph = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 ExecutableGraph capture(const CudaStream& stream, const std::function<void()>& enqueue, const char* what,
                         std::vector<std::string>* nodes = nullptr);
 
-/// The node names in the order in which CUDA lists them. This is the order of capture, although CUDA does not guarantee
-/// it. A BlockKernel has a name such as "UpdateKernel<Sgd>"; other kernels have their function name, or "kernel" if
-/// CUDA does not report it. The names of other nodes are "copy", "memset" and "node". The result is empty if CUDA does
-/// not list the nodes.
+/// The names of the nodes in the order in which CUDA lists the nodes. This order equals the order of capture, although
+/// CUDA does not guarantee this. A BlockKernel has a name such as "UpdateKernel<Sgd>"; other kernels have their
+/// function name, or "kernel" if CUDA does not report it. The names of other nodes are "copy", "memset" and "node". The
+/// result is empty if CUDA does not list the nodes.
 std::vector<std::string> node_names(cudaGraph_t graph);
 
 /// The node name for a mangled function name, "_ZN8carillon12block_kernelI...".

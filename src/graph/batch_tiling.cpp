@@ -11,8 +11,8 @@ namespace {
 
 /// Maximum bytes of an op's inputs and outputs for one tile, together: about the size of a second-level cache.
 constexpr std::int64_t tile_bytes = std::int64_t{3} << 19;
-/// An op reads its parameters and writes their gradients once per tile, so they must be small compared with the
-/// activations.
+/// An op reads its parameters and writes their gradients once per tile, so the parameters must be small compared with
+/// the activations.
 constexpr std::int64_t max_parameter_bytes = tile_bytes / 2;
 
 std::int64_t bytes_per_sample(const Graph& graph, const Graph::Node& node) {
@@ -56,7 +56,7 @@ int tiles_for(const Graph& graph, int first, int last, std::int64_t min_samples)
   for (int op = first; op < last; ++op) bytes = std::max(bytes, bytes_per_sample(graph, graph.nodes()[op]));
   const std::int64_t samples = tile_bytes / bytes;
   const std::int64_t tiles = std::min((graph.batch_size() + samples - 1) / samples, max_tiles);
-  // A multiple of 4 divides equally among 2 and 4 threads.
+  // Rounds up to a multiple of 4 tiles, which 2 and 4 threads can share equally.
   const std::int64_t most = (graph.batch_size() + min_samples - 1) / min_samples;
   return static_cast<int>(std::min(tiles > 2 ? (tiles + 3) / 4 * 4 : tiles, most));
 }

@@ -66,7 +66,7 @@ class TiledOps {
   TiledOps(const TiledSection& section, Device& device, std::span<float> gradients, const MakeOp& make_op);
 
   void forward(Stream& stream);
-  /// `runs`: for each op of the section, whether its backward runs.
+  /// Runs the backward of the ops of the section, tile by tile. `runs`: for each op, whether its backward runs.
   void backward(Stream& stream, const std::vector<bool>& runs);
 
  private:

@@ -79,7 +79,7 @@ Executable::Executable(const Graph& graph, const ExecutableContext& context, boo
   order_parameters(graph, sections, context.parameters.layout());
   for (std::vector<Place>* places : {&values_, &gradients_}) {
     for (Place& place : *places) {
-      if (place.per_worker) place.tensor.data = nullptr;  // nothing after the section may read it
+      if (place.per_worker) place.tensor.data = nullptr;  // no op after the section may read the tensor
     }
   }
 }
@@ -97,7 +97,8 @@ void Executable::order_parameters(const Graph& graph, const std::vector<TiledSec
   }
   std::size_t section = last;
   for (const int parameter : layout.order()) {
-    section = std::min(section, section_of[parameter]);  // keeps the order of the layout
+    // No parameter is complete before the parameters that precede it in the layout.
+    section = std::min(section, section_of[parameter]);
     backward_[section].parameters.push_back(parameter);
   }
 }

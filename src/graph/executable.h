@@ -57,7 +57,8 @@ class Executable {
   /// gradient. Requires training.
   void backward(Stream& stream, const std::function<void(int parameter)>& parameter_done, const OpDone& op_done = {});
 
-  /// The tensor of a value. It has no data if only one tiled section reads the value and the value is not a result.
+  /// The tensor of a value. The tensor has no data if only one tiled section reads the value and the value is not a
+  /// result.
   const Tensor& tensor(Value value) const { return values_.at(value.index).tensor; }
   /// The gradient of the loss with respect to a value. The tensor has no data outside training, if no op wants the
   /// gradient, or if only one tiled section uses it.
@@ -65,7 +66,7 @@ class Executable {
   /// The gradient that a node of the graph computes for parameter number `position` of its list. If several ops share
   /// the parameter, this is a part of the parameter's gradient. `parameters`: the store of the context.
   Tensor parameter_gradient(const Graph::Node& node, std::size_t position, const ParameterStore& parameters) const;
-  /// Whether backward writes the step sums. If so, `forward` does not compute the loss.
+  /// Whether backward writes the step sums. If true, `forward` does not compute the loss.
   bool writes_step_sums() const { return writes_step_sums_; }
   /// Bytes of activations and their gradients.
   std::size_t memory_bytes() const { return memory_.bytes(); }
@@ -73,7 +74,7 @@ class Executable {
  private:
   struct Place {
     Tensor tensor;            ///< tensor of the whole batch
-    bool per_worker = false;  ///< its memory holds one tile per worker
+    bool per_worker = false;  ///< the memory of the tensor holds one tile per worker
   };
   struct Backward {
     std::vector<bool> runs;       ///< for each op of the section, whether its backward runs

@@ -109,7 +109,7 @@ void share_gradients(Graph& graph) {
 void sum_parameter_gradients(Graph& graph, const Graph::NewOp& parameter_sum) {
   std::vector<Graph::Node> nodes = graph.nodes(), with_sums;
   std::vector<int> first_op(graph.parameters().size(), -1);
-  // By parameter: the gradient values of all ops except the first.
+  // [parameter] The gradient values of all ops that use the parameter, except the first of these ops: it has none.
   std::vector<std::vector<int>> gradients(graph.parameters().size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     for (std::size_t k = 0; k < nodes[i].parameters.size(); ++k) {

@@ -50,7 +50,7 @@ void check_op_count(std::size_t count, ExitCode code) {
   if (count > max_ops) fail(code, "the network has more than {} ops", max_ops);
 }
 
-/// Errors: `code` (the output is not [batch, outputs]).
+/// Checks that the output is [batch, outputs]. Errors: `code`.
 void check_output(const Shape& output, ExitCode code) {
   if (output.rank() != 2) fail(code, "the network's output has the shape {}, expected [batch, outputs]", output.text());
 }
@@ -132,7 +132,7 @@ OrderedJson json_of(const Attributes::Value& value) {
   return std::visit([](const auto& other) { return OrderedJson(other); }, value);
 }
 
-/// Errors: data (the value is not an integer from 0 to `most`).
+/// Reads an integer from 0 to `most`. Errors: data (`value` is anything else).
 std::int64_t size_in(const Json& value, std::string_view what, std::int64_t most) {
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > static_cast<std::uint64_t>(most)) {
     fail(ExitCode::data, "{} is no integer from 0 to {}", what, most);
@@ -140,7 +140,7 @@ std::int64_t size_in(const Json& value, std::string_view what, std::int64_t most
   return value.get<std::int64_t>();
 }
 
-/// Errors: data (a float cannot hold the value).
+/// Reads a number as a float. Errors: data (a float cannot hold the number).
 float float_in(const std::string& name, const Json& value) {
   const double number = value.get<double>();
   if (!(std::abs(number) <= std::numeric_limits<float>::max())) {
@@ -149,7 +149,7 @@ float float_in(const std::string& name, const Json& value) {
   return static_cast<float>(number);
 }
 
-/// Errors: data (above max_attribute). AttributeReader checks the lower limit.
+/// Reads an integer attribute. Errors: data (above max_attribute). AttributeReader checks the lower limit.
 std::int64_t integer_in(const std::string& name, const Json& value) {
   const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{max_attribute};
   if (is_too_large) fail(ExitCode::data, "the attribute '{}' is not an integer within 2^31", name);

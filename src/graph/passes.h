@@ -1,5 +1,6 @@
-// Passes over a graph: they prepare a graph for the device. They read the traits of the ops (carillon/graph/op.h).
-// Values keep their indices. `results`: values that are read from outside; passes keep these values.
+// Passes over a graph: they prepare a graph for the device. The passes read the traits of the ops
+// (carillon/graph/op.h). Values keep their indices. `results`: values that are read from outside; passes keep these
+// values.
 //
 // passes.cpp fuses ops, replaces ops by forms for the device or the run, and inserts ops.
 //

@@ -28,14 +28,15 @@ double strength(float end, std::int64_t magnitude) {
 
 std::size_t pixel_count(const AugmentedImage& image) { return image.pixels.size() / 3; }
 
-/// Maps the values of one channel.
+/// Replaces each value v of one channel by table[v].
 void map(const Table& table, std::size_t channel, const AugmentedImage& image) {
   for (std::size_t i = channel; i < image.pixels.size(); i += 3) image.pixels[i] = table[image.pixels[i]];
 }
 
 std::uint8_t clipped(double value) { return static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0)); }
 
-/// Pillow's fixed-point transform with nearest neighbour (Geometry.c, affine_fixed): 16 bits of fraction.
+/// Transforms the image like Pillow with nearest neighbour (Geometry.c, affine_fixed): fixed point with 16 bits of
+/// fraction.
 void transform(const Affine& from, const AugmentedImage& image) {
   const auto fixed = [](double value) { return static_cast<std::int64_t>(std::floor(value * 65536.0 + 0.5)); };
   const std::int64_t a = fixed(from.a), b = fixed(from.b), d = fixed(from.d), e = fixed(from.e);
@@ -52,7 +53,7 @@ void transform(const Affine& from, const AugmentedImage& image) {
   std::ranges::copy(image.scratch, image.pixels.begin());
 }
 
-/// Pillow's Image.rotate: turns about the centre, counter-clockwise.
+/// The transform of Pillow's Image.rotate, a counter-clockwise rotation about the centre.
 Affine rotation(double degrees, const AugmentedImage& image) {
   const auto rounded = [](double value) { return std::round(value * 1e15) / 1e15; };
   const double angle = -(degrees < 0.0 ? degrees + 360.0 : degrees) * std::numbers::pi / 180.0;
@@ -61,7 +62,7 @@ Affine rotation(double degrees, const AugmentedImage& image) {
   return {cosine, sine, cosine * -x + sine * -y + x, -sine, cosine, -sine * -x + cosine * -y + y};
 }
 
-/// Pillow's Image.blend in single precision: first + factor * (second - first). The result may be beyond `second`.
+/// Pillow's Image.blend in single precision: first + factor * (second - first). A factor above 1 extrapolates.
 class Blend {
  public:
   explicit Blend(double factor) {
@@ -111,8 +112,8 @@ void contrast(double factor, const AugmentedImage& image) {
   for (std::uint8_t& value : image.pixels) value = blend(grey, value);
 }
 
-/// Blends with the result of Pillow's filter SMOOTH: 3 x 3 with weights 1, and 5 in the middle. Pixels at the border do
-/// not change.
+/// Blends the result of Pillow's filter SMOOTH with the image. SMOOTH has 3 x 3 weights: 5 in the middle, otherwise 1.
+/// It does not change pixels at the border.
 void sharpness(double factor, const AugmentedImage& image) {
   const Blend blend(factor);
   image.scratch.assign(image.pixels.begin(), image.pixels.end());
@@ -148,7 +149,7 @@ Histogram histogram(std::size_t channel, const AugmentedImage& image) {
   return counts;
 }
 
-/// ImageOps.autocontrast of one channel, without a cutoff.
+/// Applies Pillow's ImageOps.autocontrast, without a cutoff, to one channel.
 void auto_contrast(std::size_t channel, const AugmentedImage& image) {
   const Histogram counts = histogram(channel, image);
   const auto is_used = [](std::int64_t count) { return count > 0; };
@@ -161,7 +162,7 @@ void auto_contrast(std::size_t channel, const AugmentedImage& image) {
   map(table, channel, image);
 }
 
-/// ImageOps.equalize of one channel.
+/// Applies Pillow's ImageOps.equalize to one channel.
 void equalize(std::size_t channel, const AugmentedImage& image) {
   const Histogram counts = histogram(channel, image);
   const auto last = std::find_if(counts.rbegin(), counts.rend(), [](std::int64_t count) { return count > 0; });
@@ -184,7 +185,7 @@ void apply(AugmentOp op, std::int64_t magnitude, bool negative, const AugmentedI
   check(magnitude >= 0 && magnitude <= max_augment_magnitude, "the magnitude of an augmentation is out of range");
   const double sign = negative ? -1.0 : 1.0;
   const double factor = 1.0 + sign * strength(0.9f, magnitude);
-  // The authors of AutoAugment translate by at most 150 of 331 pixels.
+  // The largest translation is 150 / 331 of the side: AutoAugment moves images of 331 pixels by at most 150 pixels.
   const auto shift = [&](std::int64_t side) {
     const auto most = static_cast<float>(150.0 / 331.0 * static_cast<double>(side));
     return std::trunc(sign * strength(most, magnitude));
@@ -226,7 +227,7 @@ void apply(AugmentOp op, std::int64_t magnitude, bool negative, const AugmentedI
 void rand_augment(const RandAugment& settings, PhiloxDraws& draws, const AugmentedImage& image) {
   for (std::int64_t i = 0; i < settings.op_count; ++i) {
     const auto op = static_cast<AugmentOp>(draws.below(static_cast<std::uint32_t>(augment_op_names.size())));
-    const bool negative = draws.below(2) == 1;  // always drawn, so that the next op does not depend on this one
+    const bool negative = draws.below(2) == 1;  // always drawn, so that later draws do not depend on `op`
     apply(op, settings.magnitude, negative && has_direction(op), image);
   }
 }

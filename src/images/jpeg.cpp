@@ -107,8 +107,8 @@ class JpegReader {
     std::longjmp(errors->jump, 1);
   }
 
-  /// True if jpeg_crop_scanline (libjpeg-turbo 2.1) decodes columns correctly. It fails if a component must be
-  /// upsampled although its scaled size is not the smallest, for example 4:1:0 at half size.
+  /// True if jpeg_crop_scanline (libjpeg-turbo 2.1) decodes columns correctly. Decoding columns fails if a component
+  /// must be upsampled although its scaled size is not the smallest, for example 4:1:0 at half size.
   bool may_crop() const {
     for (int i = 0; i < jpeg_.num_components; ++i) {
       const jpeg_component_info& component = jpeg_.comp_info[i];

@@ -75,10 +75,12 @@ std::string_view other_picture_kind(std::span<const std::uint8_t> file);
 /// True if the first bytes show that the file is a JPEG file, a PNG file or a file of one of the other kinds.
 bool begins_as_picture(std::span<const std::uint8_t> file);
 
-/// Errors: data (no pixels); TooLargePicture (more than `max_picture_pixels` or `max_picture_side`).
+/// Checks the size of a picture. Errors: data (no pixels); TooLargePicture (more than `max_picture_pixels` pixels, or a
+/// side longer than `max_picture_side`).
 void check_size(std::int64_t height, std::int64_t width);
 
-/// Errors: failed (not 1 or 3 channels, or a wrong number of pixels).
+/// Checks the channels and the number of pixels of `picture`. Errors: failed (not 1 or 3 channels, or a wrong number of
+/// pixels).
 void check_pixels(const Picture& picture);
 
 /// Blends `count` pixels of red, green, blue and alpha with the background: alpha c + (1 - alpha) background, rounded.
@@ -126,7 +128,7 @@ struct ResizeAxis {
   std::int64_t end() const;
 };
 
-/// Parameters of an axis, in source pixels.
+/// Parameters of an axis. Positions and lengths are in source pixels, unless output pixels are stated.
 struct AxisRequest {
   double begin = 0.0, length = 0.0;    ///< the range that is resized
   std::int64_t lowest = 0, limit = 0;  ///< pixels [lowest, limit) may be read
@@ -136,7 +138,7 @@ struct AxisRequest {
 
 ResizeAxis make_axis(const AxisRequest& request, Resampling resampling);
 
-/// The axis in reverse order (mirrored).
+/// Reverses the order of the output pixels of an axis.
 void mirror(ResizeAxis& axis);
 
 /// Resizes `part` to rows.first.size() x columns.first.size() pixels. The source indices of the axes refer to the

@@ -27,7 +27,8 @@ class PngReader {
         png_set_user_limits(png_, 0x7fffffff, 0x7fffffff);  // the caller checks the number of pixels
         png_set_chunk_cache_max(png_, 128);
         png_set_chunk_malloc_max(png_, 8 << 20);
-        png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);  // ignore texts, profiles and others
+        // Ignores chunks with texts, profiles and other data.
+        png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
         png_read_info(png_, info_);
       });
     } catch (...) {

@@ -12,7 +12,8 @@ namespace {
 constexpr int row_bits = 4;  ///< fraction bits of the values between the two passes
 static_assert(255 << (ResizeAxis::weight_bits + row_bits) < 1 << 24);  // exact in float32
 
-/// The weights of one pixel: the last `count` weights that were appended, for the source pixels from `first` on.
+/// The taps of one output pixel: `count` weights for the source pixels from `first` on. The caller's list has the
+/// weights.
 struct Taps {
   std::int64_t first = 0;
   std::size_t count = 0;
@@ -40,7 +41,8 @@ Taps append_top_left_aligned(const AxisRequest& r, std::int64_t i, double scale,
   return {first, 2};
 }
 
-/// Rounds weights to integers that sum to 1 in fixed point. The rounding error is added to the largest weight.
+/// Rounds weights to integers, in units of 2^-weight_bits, with the exact sum 1. The largest weight takes the rounding
+/// error.
 void round_weights(std::span<const double> exact, std::span<float> weights) {
   constexpr double one = 1 << ResizeAxis::weight_bits;
   double sum = 0.0;
@@ -83,7 +85,8 @@ template <int taps>
   for (std::size_t x = 0; x < count; ++x) out[x] = static_cast<float>(static_cast<std::int32_t>(out[x] * scale));
 }
 
-/// Vertical pass of one row: out[x] = sum over t of weights[t] * row t[x], rounded to row_bits.
+/// Vertical pass of one row: out[x] = sum over t of weights[t] * value x of source row t, rounded to row_bits fraction
+/// bits.
 CARILLON_SIMD void sum_rows(const std::uint8_t* first_row, std::size_t stride, const float* weights, int taps,
                             std::size_t count, float* out) {
   while (taps > 1 && weights[taps - 1] == 0.0f) --taps;
@@ -126,7 +129,8 @@ template <int fixed>
     return __builtin_convertvector(sum_pixels<fixed>(row + std::int64_t{first[i]} * 4, weights + i * taps, taps),
                                    FourBytes);
   };
-  for (std::int64_t i = 0; i + 1 < count; ++i) {  // the next pixel overwrites the fourth byte
+  // The next pixel overwrites the fourth byte that this iteration writes.
+  for (std::int64_t i = 0; i + 1 < count; ++i) {
     const FourBytes pixel = pixel_of(i);
     __builtin_memcpy(out + 3 * i, &pixel, 4);
   }
@@ -134,7 +138,7 @@ template <int fixed>
   __builtin_memcpy(out + 3 * (count - 1), &last, 3);
 }
 
-/// Horizontal pass of one row.
+/// Horizontal pass: computes the `count` output pixels of a row from `row`, the result of the vertical pass.
 CARILLON_SIMD void sum_columns(const float* row, const std::int32_t* first, const float* weights, int taps,
                                std::int64_t count, std::uint8_t* out) {
   switch (taps) {
@@ -172,7 +176,8 @@ ResizeAxis make_axis(const AxisRequest& r, Resampling resampling) {
   axis.weights.resize(all.size() * most);
   const double* weights = exact.data();
   for (std::size_t i = 0; i < all.size(); weights += all[i++].count) {
-    // Near the limit, taps of weight 0 precede the others, so that no tap is beyond the limit.
+    // Every pixel has `most` taps. Near the limit, taps of weight 0 precede the pixel's taps, so that none is beyond
+    // the limit.
     const std::int64_t first = std::max(std::min(all[i].first, r.limit - static_cast<std::int64_t>(most)), r.lowest);
     axis.first.push_back(static_cast<std::int32_t>(first));
     const std::size_t behind = i * most + static_cast<std::size_t>(all[i].first - first);
@@ -197,7 +202,7 @@ void resize(const DecodedPart& part, const ResizeAxis& rows, const ResizeAxis& c
   const std::int64_t read_from = columns.begin() - part.column, read_to = columns.end() - part.column;
   const std::size_t count = static_cast<std::size_t>(read_to - read_from) * 4;
   memory.row.resize(std::max(memory.row.size(), count));
-  const float* shifted = memory.row.data() - columns.begin() * 4;  // indexed by column
+  const float* shifted = memory.row.data() - columns.begin() * 4;  // shifted[4 * c]: source column c
   for (std::int64_t y = 0; y < height; ++y) {
     const std::uint8_t* first_row = part.row_at(rows.first[static_cast<std::size_t>(y)] - part.row) + read_from * 4;
     sum_rows(first_row, stride, rows.weights.data() + y * rows.taps, rows.taps, count, memory.row.data());

@@ -12,7 +12,7 @@
 namespace carillon {
 namespace {
 
-/// Uniform in 0 to `last`.
+/// A random integer, uniform in 0 to `last`.
 std::int64_t whole(PhiloxDraws& draws, std::int64_t last) { return draws.below(static_cast<std::uint32_t>(last + 1)); }
 
 /// Rounds to nearest, ties to even, as Python's round and C's lrint.
@@ -104,7 +104,8 @@ struct Shown {
   std::int64_t first = 0, count = 0;  ///< shown pixels of the resized part: first pixel, number of pixels
 };
 
-/// `begin`, `length`: position and length of the image in the resized part. `resized`: length of the resized part.
+/// Finds the pixels of one side of the image that show the resized part. `begin`, `length`: position and length of the
+/// image in the resized part. `resized`: length of the resized part.
 Shown shown(std::int64_t begin, std::int64_t length, std::int64_t resized) {
   const std::int64_t first = std::max<std::int64_t>(begin, 0), end = std::min(begin + length, resized);
   check(first < end, "an image must show some of its picture");

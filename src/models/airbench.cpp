@@ -63,7 +63,7 @@ void check_takes_images(const std::string& network, const NetworkSettings& setti
        network, settings.image.height, settings.image.width);
 }
 
-/// Requires square images with 3 channels and 12 to 128 rows. Errors: usage (other images).
+/// Makes an airbench network. Requires square images with 3 channels and 12 to 128 rows. Errors: usage (other images).
 Network airbench_network(const AirbenchParams& params, const NetworkSettings& settings) {
   const auto layers = [params, settings](Graph& graph) {
     Value x = image_input(graph, "input", normalized_images(input_form(params), settings));

@@ -40,7 +40,7 @@ inline Initializer normal_after_cut(double deviation) {
   return {Initializer::Kind::truncated_normal, static_cast<float>(deviation / kept)};
 }
 
-/// Errors: usage (the images do not have 3 channels).
+/// Checks that the images have colours. Errors: usage (the images do not have 3 channels).
 inline void check_has_colours(std::string_view network, const NetworkSettings& settings) {
   if (settings.image.channels == 3) return;
   fail(ExitCode::usage, "the network {} requires images with 3 channels; these images have {}", network,
@@ -188,13 +188,14 @@ inline void check_imagenet_images(std::string_view network, const NetworkSetting
        least_side, least_side, settings.image.height, settings.image.width);
 }
 
-// Whitening: filters for a first convolution. They make the components of image patches uncorrelated, with variance 1.
+// Whitening: filters for a first convolution. The filters make the components of image patches uncorrelated, with
+// variance 1.
 //
 //   P [n, p]   all kernel x kernel patches, stride 1, of the normalised images; p = kernel^2 channels
 //   C = P^T P / n = sum over i of l_i v_i v_i^T        mean not subtracted; l_1 >= l_2 >= ..., v_i of length 1
 //   filter i = v_i / sqrt(l_i + epsilon), i < p        filter p + i = -filter i
 //
-// The sign of an eigenvector is arbitrary. It is chosen so that the first large component is positive: the first
+// The sign of an eigenvector is arbitrary. The sign is chosen so that the first large component is positive: the first
 // component with at least half the magnitude of the largest component.
 //
 // Source: Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024, after Page, "How to train your ResNet",

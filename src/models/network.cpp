@@ -101,7 +101,7 @@ void exclude_from_l2(Graph& graph, const std::vector<std::string>& patterns) {
   }
 }
 
-/// `task`: if it is null, the network has no loss.
+/// Implements build_network. `task`: null: the graph has no target and no loss.
 BuiltNetwork build(const Network& network, const Task* task, const BuildSettings& settings) {
   const GraphContext context{.image = network.image,
                              .training = settings.purpose != Purpose::evaluation,

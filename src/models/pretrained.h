@@ -30,7 +30,8 @@ struct TorchFamily {
   int first_stage = 0;     ///< PyTorch's number of the first stage
   std::string_view block;  ///< PyTorch's text before the number of a block; block numbers start at 0
   std::span<const TorchName> layers;
-  std::span<const TorchName> arrays = {};  ///< whole names of arrays, within a block if it has any
+  std::span<const TorchName> arrays = {};  ///< names of arrays that no layer name determines; without the block's name
+                                           ///< if the array belongs to a block
 };
 
 /// Returns the network with PyTorch's names for all its variables and buffers. Errors: failed (an array has no name in

@@ -62,7 +62,7 @@ void NewtonSchulz::run(std::span<float> matrix, const MatrixShape& shape, double
   if (factor_.size() < squares) factor_.resize(squares);
   scale(matrix, static_cast<float>(1.0 / (norm + Form::epsilon)));
   float *x = matrix.data(), *next = other_.data(), *gram = gram_.data(), *factor = factor_.data();
-  const bool tall = shape.rows > shape.columns;  // iterate on X^T
+  const bool tall = shape.rows > shape.columns;  // the iteration of a tall matrix runs on X^T
   const std::int64_t stride = shape.columns;
   for (std::int64_t step = 0; step < steps; ++step) {
     multiply({side, side, tall ? shape.rows : shape.columns}, 1.0f, {x, stride, tall}, {x, stride, !tall}, 0.0f, gram);

@@ -80,9 +80,10 @@ struct MatrixOfVariable {
   const Squares* sums = nullptr;               ///< [chunk]
   const UpdateFactors* of_variable = nullptr;  ///< [variable]
   StepTable table;
-  float* ratios = nullptr;                ///< [variable]: UpdateFactors::kept
-  float* inverse_norms = nullptr;         ///< [variable]: 1 / (norm of the direction + epsilon); 0 if the norm is 0
-  const std::int64_t* columns = nullptr;  ///< [variable]: of its matrix; null: no normalisation (muon_normalizes)
+  float* ratios = nullptr;                ///< [variable] the factor UpdateFactors::kept
+  float* inverse_norms = nullptr;         ///< [variable] 1 / (norm of the direction + epsilon); 0 if the norm is 0
+  const std::int64_t* columns = nullptr;  ///< [variable] columns of the variable's matrix; null: no normalisation
+                                          ///< (muon_normalizes)
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t variable) const {
     const Squares squares = sum_of(ranges[variable], sums);
@@ -100,9 +101,9 @@ struct StackScaled {
   static constexpr int threads = FlatShare::threads;
   static constexpr int phases = 1;
 
-  const MatrixChunk* chunks = nullptr;  ///< [chunk_count]
+  const MatrixChunk* chunks = nullptr;  ///< [chunk_count], one block per element
   int chunk_count = 0;
-  const float* factors = nullptr;  ///< [variable]
+  const float* factors = nullptr;  ///< [variable] 1 / norm of the variable's matrix
   const float* from = nullptr;
   T* to = nullptr;
 

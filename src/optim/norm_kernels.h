@@ -1,6 +1,6 @@
-// GPU kernels that compute norms. They run before UpdateKernel and sum squares chunk by chunk over the flat arrays. For
-// a NormedRule or a MatrixRule they compute the norms of the variables and each variable's ratio. For --clip-norm they
-// compute the norm of the gradient (GradientNorm).
+// GPU kernels that compute norms. The kernels run before UpdateKernel and sum squares chunk by chunk over the flat
+// arrays. For a NormedRule or a MatrixRule they compute the norms of the variables and each variable's ratio. For
+// --clip-norm they compute the norm of the gradient (GradientNorm).
 #pragma once
 
 #include <algorithm>
@@ -47,12 +47,12 @@ inline NormChunks norm_chunks(const ParameterLayout& layout, const std::vector<b
 }
 
 /// Sets sums[chunk] to two sums over the chunk: the squares of the values, and the squares of the directions (Squares).
-/// Both are 0 if the step does not update the chunk's variable. Sums in double precision and a fixed order.
+/// Both sums are 0 if the step does not update the chunk's variable. Sums in double precision and a fixed order.
 /// Rule::direction also updates the slots. One block per chunk.
 template <UpdateRule Rule>
 struct NormKernel {
   static constexpr int threads = FlatShare::threads;
-  static constexpr int phases = 9;  // after the first phase, 2^8 threads fold in 8 phases
+  static constexpr int phases = 9;  // one phase of sums per thread, then 8 phases that fold the sums of 2^8 threads
   static_assert(1 << (phases - 1) == threads);
   static constexpr int slot_count = static_cast<int>(Rule::slots.size());
 
@@ -142,7 +142,7 @@ struct RatioOfVariable {
 /// chunk's variable. Sums in double precision and a fixed order. One block per chunk.
 struct GradientSquares {
   static constexpr int threads = FlatShare::threads;
-  static constexpr int phases = 9;  // after the first phase, 2^8 threads fold in 8 phases
+  static constexpr int phases = 9;  // one phase of sums per thread, then 8 phases that fold the sums of 2^8 threads
   static_assert(1 << (phases - 1) == threads);
   struct Shared {
     double sums[threads];

@@ -30,10 +30,10 @@
 
 namespace carillon {
 
-/// The slot of the variables' moving averages. It exists if OptimizerSettings::keeps_averages is true.
+/// The slot of the variables' moving averages. The slot exists if OptimizerSettings::keeps_averages is true.
 inline constexpr std::string_view moving_average_slot = "moving_average";
 
-/// The slot of the variables' slow copies. It exists if the optimiser has a lookahead.
+/// The slot of the variables' slow copies. The slot exists if the optimiser has a lookahead.
 inline constexpr std::string_view lookahead_slot = "lookahead";
 
 /// The optimiser's slots: the moving averages, the rule's state, the lookahead's slow copies. Errors: usage (unknown
@@ -59,15 +59,15 @@ class Optimizer {
   virtual ~Optimizer() = default;
   /// Enqueues the update of all parameters from their gradients if `end` allows it, and ends the step. The gradients
   /// times end.result_scale are the mean gradients; result_scale is 1 on a CPU. On a GPU the update also computes the
-  /// L2 loss, in steps that report it. With OptimizerSettings::clip_norm it first computes the gradient's norm.
+  /// L2 loss, in steps that report it. With OptimizerSettings::clip_norm the update first computes the gradient's norm.
   virtual void apply(const StepEnd& end, Stream& stream) = 0;
-  /// The norm of the gradient in the last update, before clipping. It is 0 before the first update, without
+  /// The norm of the gradient in the last update, before clipping. The norm is 0 before the first update, without
   /// OptimizerSettings::clip_norm, and always on a GPU.
   virtual double gradient_norm() const { return 0.0; }
 };
 
-/// An optimiser that can also update parts of the flat arrays. It works in host memory, with rules that update each
-/// element independently.
+/// An optimiser that can also update parts of the flat arrays. The optimiser works in host memory, with rules that
+/// update each element independently.
 class ElementwiseOptimizer : public Optimizer {
  public:
   /// Sets the norm and factor of the step's gradient for update_range. With OptimizerSettings::clip_norm, call it in
@@ -130,7 +130,7 @@ CARILLON_HOST_DEVICE inline void look_ahead(const StepScalars& scalars, float& v
   value = slow;
 }
 
-/// The lookahead of a network's buffers.
+/// The kernel of BufferLookahead: applies the lookahead to one element of the buffers.
 struct LookAheadElement {
   float *values = nullptr, *slow = nullptr;
   StepTable table;

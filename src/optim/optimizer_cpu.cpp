@@ -13,15 +13,15 @@
 namespace carillon {
 namespace {
 
-/// Consecutive elements of one variable.
+/// Consecutive elements of one variable, in all arrays that an update reads or writes.
 template <std::size_t slot_count>
 struct UpdateArrays {
   std::size_t count;
   const float* gradient;
   float* value;
-  float* average;  ///< null without moving averages
+  float* average;  ///< null: there are no moving averages
   std::array<float*, slot_count> slots;
-  float* slow;  ///< null in steps without lookahead
+  float* slow;  ///< null: the step has no lookahead
 
   UpdateArrays part(std::size_t begin, std::size_t size) const {
     UpdateArrays part{size, gradient + begin, value + begin, average, slots, slow};
@@ -134,8 +134,8 @@ class VariableUpdate {
     return products;
   }
 
-  /// `arrays`: elements of one variable. arrays.gradient has gradients that are not yet clipped, or orthogonalised
-  /// directions.
+  /// Updates the elements `arrays` of one variable. arrays.gradient: gradients that are not yet clipped or, for an
+  /// orthogonal variable, orthogonalised directions.
   void update(const UpdateFactors& factors, const UpdateArrays<Rule::slots.size()>& arrays) const {
     if (!factors.trains_at(scalars().step)) {
       return with_copies(arrays, [&](auto averages, auto ahead) {
@@ -151,7 +151,7 @@ class VariableUpdate {
     }
   }
 
-  /// Returns gradients.size() elements of the flat arrays, from `begin` on.
+  /// Returns the arrays of gradients.size() elements, from element `begin` of the flat arrays on.
   UpdateArrays<Rule::slots.size()> arrays_at(std::size_t begin, std::span<const float> gradients) const {
     UpdateArrays<Rule::slots.size()> arrays{.count = gradients.size(),
                                             .gradient = gradients.data(),
@@ -177,10 +177,10 @@ class VariableUpdate {
   const ParameterStore& parameters_;
   std::vector<UpdateFactors> factors_;  ///< [parameter]
   const StepInputs& inputs_;
-  std::optional<int> average_slot_;  ///< with moving averages only
-  std::optional<int> slow_slot_;     ///< with a lookahead only
+  std::optional<int> average_slot_;  ///< has a value only if there are moving averages
+  std::optional<int> slow_slot_;     ///< has a value only if there is a lookahead
   std::array<int, Rule::slots.size()> rule_slots_{};
-  std::optional<GradientNorm> norm_;  ///< with clip_norm only
+  std::optional<GradientNorm> norm_;  ///< has a value only if clip_norm is above 0
   ClippedNorm clipped_;
   bool is_clipped_ = true;  ///< false: `clip` must be called before the update
 };

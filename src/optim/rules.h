@@ -111,7 +111,7 @@ struct AdamMoments {
   static void set_scalars(const OptimizerSettings& settings, StepScalars& scalars) {
     scalars.at[rest1] = static_cast<float>(1.0 - settings.adam_beta1);
     scalars.at[rest2] = static_cast<float>(1.0 - settings.adam_beta2);
-    // A denormal epsilon would be flushed to 0, and padding would become 0 / 0.
+    // A denormal epsilon would be flushed to 0, and the direction of padding elements would be 0 / 0.
     scalars.at[epsilon] = std::max(static_cast<float>(settings.adam_epsilon), std::numeric_limits<float>::min());
   }
   CARILLON_HOST_DEVICE static void set_age(StepScalars& scalars, std::int64_t updates) {
@@ -121,9 +121,10 @@ struct AdamMoments {
 
   CARILLON_HOST_DEVICE static void advance(const StepScalars& scalars, float g, float* state) {
     state[0] = std::fma(scalars.at[rest1], g - state[0], state[0]);
-    state[1] = std::fma(scalars.at[rest2], std::fma(g, g, -state[1]), state[1]);  // never negative
+    // Rounds so that state[1] is never negative.
+    state[1] = std::fma(scalars.at[rest2], std::fma(g, g, -state[1]), state[1]);
   }
-  /// The direction before the multiplication by correction1.
+  /// The direction without its factor correction1.
   CARILLON_HOST_DEVICE static float quotient(const StepScalars& scalars, const float* state) {
     return state[0] / std::fma(std::sqrt(state[1]), scalars.at[correction2], scalars.at[epsilon]);
   }

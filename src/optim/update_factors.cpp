@@ -45,7 +45,7 @@ bool excludes_vectors(const OptimizerSettings& settings) {
   return with_rule(settings.rule, []<typename Rule>(std::type_identity<Rule>) { return decays_matrices_only<Rule>; });
 }
 
-/// Muon applies no weight decay to matrices that it normalises.
+/// The weight decay of a variable for which no group states one. It is 0 for matrices that muon normalises.
 float default_decay(const OptimizerSettings& settings, const UpdateFactors& factors, bool is_vector) {
   const bool none = (is_vector && excludes_vectors(settings)) || (factors.orthogonal && settings.muon_normalizes);
   return none ? 0.0f : static_cast<float>(settings.weight_decay);
@@ -98,7 +98,7 @@ UpdateFactors factors_of(const ParameterSpec& variable, const OptimizerSettings&
   return factors;
 }
 
-/// Errors: usage (a pattern matches no variable).
+/// Checks that each pattern of decay_exclude matches a variable. Errors: usage.
 void check_decay_exclude(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables) {
   std::vector<std::string> patterns = settings.decay_exclude;
   std::erase(patterns, no_decay_exclusion);
@@ -192,7 +192,7 @@ double tree_sum(std::span<const double> parts) {
 }  // namespace
 
 CARILLON_SIMD double sum_of_squares(const float* values, std::size_t count) {
-  constexpr std::size_t lanes = 16;  // independent sums: they vectorise in a fixed order
+  constexpr std::size_t lanes = 16;  // number of independent partial sums: they vectorise, and their order is fixed
   double sums[lanes] = {};
   std::size_t i = 0;
   for (; i + lanes <= count; i += lanes) {

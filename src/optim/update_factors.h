@@ -27,7 +27,8 @@ struct UpdateFactors {
   bool orthogonal = false;    ///< whether a MatrixRule orthogonalises its direction
   float scale = 1.0f;         ///< factor of the orthogonalised direction
   float kept = 1.0f;          ///< factor of the variable before the update (OptimizerSettings::muon_normalizes)
-  std::int64_t first_step = 0, end_step = std::numeric_limits<std::int64_t>::max();  ///< trained in [first, end)
+  /// The variable is trained in steps [first_step, end_step).
+  std::int64_t first_step = 0, end_step = std::numeric_limits<std::int64_t>::max();
 
   CARILLON_HOST_DEVICE bool trains_at(std::int64_t step) const { return step >= first_step && step < end_step; }
 };
@@ -64,7 +65,7 @@ CARILLON_HOST_DEVICE inline float clip_factor(const ClippedNorm* clipped) {
   return clipped == nullptr ? 1.0f : clipped->factor;
 }
 
-/// `squares`: the squared norm.
+/// Makes a ClippedNorm. `squares`: square of the norm before clipping. `limit`: OptimizerSettings::clip_norm.
 CARILLON_HOST_DEVICE inline ClippedNorm clipped_norm(double squares, double limit) {
   const double norm = std::sqrt(squares), factor = limit / (norm + 1e-6);
   return {norm, std::isfinite(norm) && factor < 1.0 ? static_cast<float>(factor) : 1.0f};

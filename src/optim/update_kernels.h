@@ -62,13 +62,15 @@ struct FlatShare {
 struct ComputeCopyIndex {
   void* data = nullptr;       ///< null: no compute copy
   std::size_t offset = 0;     ///< offset of the parameter in the flat array
-  std::uint32_t count = 0;    ///< elements
-  std::uint32_t columns = 0;  ///< last extent of a filter-major compute copy; 0: same layout as the parameter
-  std::uint32_t rows = 0;     ///< rows per column of a filter-major compute copy, with padding
+  std::uint32_t count = 0;    ///< elements of the parameter
+  std::uint32_t columns = 0;  ///< last extent of the parameter of a filter-major compute copy; 0: same layout as the
+                              ///< parameter
+  std::uint32_t rows = 0;     ///< last extent of a filter-major compute copy: elements per column of the parameter,
+                              ///< with padding
   ChannelPadding padding = {};
   DType type = DType::bf16;
 
-  /// `values`: the pack at position i of the flat array.
+  /// Writes a pack to the compute copy. `values`: the pack at position i of the flat array.
   CARILLON_HOST_DEVICE void write(const Pack<float, FlatShare::pack>& values, std::size_t i) const {
     const auto first = static_cast<std::uint32_t>(i - offset);
     if (columns == 0) return store_floats(values, static_cast<Bf16*>(data) + first);
@@ -143,7 +145,8 @@ struct UpdateKernel {
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
     if constexpr (phase == update_phase) {
       const bool reports_l2 = table.header().reports_l2 != 0;
-      if (thread == 0) shared.reports_l2 = reports_l2;  // no block may read the header after finish_block
+      // Kept in `shared`, because no block may read the header after finish_block.
+      if (thread == 0) shared.reports_l2 = reports_l2;
       if (reports_l2) shared.sums[thread] = l2_of_thread(block, thread);
       if (end.allows_update()) update(block, thread);
     } else if constexpr (phase == block_phase) {
@@ -219,7 +222,7 @@ struct UpdateKernel {
     return elements;
   }
 
-  /// `gradient`: the gradient that Rule::update receives.
+  /// Updates the elements of one pack. `gradient`: the gradient that Rule::update receives.
   CARILLON_HOST_DEVICE static void update_elements(Elements& elements, const Values& gradient,
                                                    const UpdateFactors& of_variable, const StepScalars& of_step,
                                                    bool ahead) {

@@ -85,7 +85,7 @@ CARILLON_HOST_DEVICE inline float ratio_of(const StepScalars& scalars, const Upd
   return static_cast<float>(Rule::ratio(scalars, factors, std::sqrt(squares.value), std::sqrt(squares.direction)));
 }
 
-/// The factor sqrt(out) / |w| that normalises the weights; 1 if |w| is 0.
+/// The factor sqrt(out) / |w| that normalises the weights w; 1 if |w| is 0. `squares`: the sums over the variable w.
 CARILLON_HOST_DEVICE inline float normalizing_factor(std::int64_t out, const Squares& squares) {
   return squares.value > 0.0 ? static_cast<float>(std::sqrt(static_cast<double>(out) / squares.value)) : 1.0f;
 }

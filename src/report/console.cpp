@@ -50,7 +50,8 @@ bool reaches_terminal(int descriptor) {
   if (!is_of_a_rank(rank)) return ::isatty(descriptor) != 0;
   const std::string own = stream_of(rank, descriptor);
   pid_t launcher = parent_of(rank);
-  for (; launcher > 0 && is_of_a_rank(launcher); launcher = parent_of(launcher)) rank = launcher;  // a wrapper script
+  // A wrapper script may have started the rank.
+  for (; launcher > 0 && is_of_a_rank(launcher); launcher = parent_of(launcher)) rank = launcher;
   return launcher > 0 && !own.empty() && stream_of(rank, descriptor) == own &&
          is_terminal(stream_of(launcher, descriptor));
 }

@@ -42,8 +42,8 @@ Json json_of(const EvaluatedNetwork& network) {
           {"values", network.values}};
 }
 
-/// `object` as text, for people and line-based tools: each member, and each element of a list, is on its own line.
-/// U+FFFD replaces bytes that are not UTF-8.
+/// Returns `object` as text, for people and line-based tools: each member, and each element of a list, is on its own
+/// line. U+FFFD replaces bytes that are not UTF-8.
 std::string json_lines(const Json& object) {
   std::string text;
   for (const auto& [name, value] : object.items()) {
@@ -79,7 +79,7 @@ Json json_of(const EvaluationReport& report, std::size_t label) {
 
 std::string cell(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
 
-/// `name`: name of a class, or "total". `last`: the last cell, with its comma.
+/// A line of the CSV report. `name`: name of a class, or "total". `last`: the last cell, with the comma before it.
 std::string csv_line(const std::string& name, const ClassCounts& one, std::span<const std::int64_t> predicted,
                      const std::string& last) {
   std::string line = fmt::format("{},{},{},{},{},{}", csv_field(name), one.support, one.predicted, one.correct,

@@ -24,7 +24,8 @@ inline std::string name_or_number(std::span<const std::string> names, std::size_
   return i < names.size() ? names[i] : std::to_string(i);
 }
 
-/// A score as text. It has 4 decimals, or 5 significant digits if the number is small or large. NaN becomes a dash.
+/// A score as text. The text has 4 decimals, or 5 significant digits if the number is small or large. NaN becomes a
+/// dash.
 inline std::string score_text(double value) {
   constexpr double small = 1e-3, large = 1e4;
   const double size = std::abs(value);

@@ -26,7 +26,7 @@ double seconds_since_1970() {
 
 struct NewName {
   std::int64_t seconds;
-  bool is_first;  ///< the directory has no other event file
+  bool is_first;  ///< true if the directory has no other event file
 };
 
 /// The time in the name of a new file: the present time, but later than the time in every file name in the directory.

@@ -2,7 +2,7 @@
 // A page needs no other files and no network.
 //
 // A page has scores, learning curves, the sections of the task, pictures, and the description of the run. Equal input
-// gives equal bytes: the page has no date. It is HTML and well-formed XML. PageFacts contains plain texts, which
+// gives equal bytes: the page has no date. A page is HTML and well-formed XML. PageFacts contains plain texts, which
 // html_page() escapes. Exception: ShownPictures::title and all texts of TaskContent are HTML.
 #pragma once
 
@@ -58,7 +58,7 @@ struct ShownPictures {
   std::vector<ShownPrediction> shown;
 };
 
-/// The largest number of pictures in a list.
+/// The largest number of pictures in ShownPictures::shown.
 inline constexpr std::size_t max_page_pictures = 24;
 
 /// The parts of a page that do not depend on the task.
@@ -97,13 +97,13 @@ std::string html_page(const PageFacts& facts, const TaskContent& content);
 /// Writes the whole page or nothing. Errors: io.
 void write_page(const std::filesystem::path& path, const std::string& page);
 
-// Charts: inline SVG figures (html_charts.cpp). They use the colours of the page (html_style.h). All text arguments are
-// HTML.
+// Charts: inline SVG figures (html_charts.cpp). The figures use the colours of the page (html_style.h). All text
+// arguments are HTML.
 
 struct ChartLine {
   std::string name;
   std::vector<CurvePoint> points;
-  bool is_second = false;  ///< draw it in the second colour, with a mark at each point
+  bool is_second = false;  ///< draw the line in the second colour, with a mark at each point
 };
 
 struct LineChart {

@@ -19,8 +19,8 @@ struct ConfusedPair {
   std::int64_t count = 0;
 };
 
-/// The counts of a confusion matrix. Their memory grows with the number of records, not with the number of pairs of
-/// classes.
+/// The counts of a confusion matrix. The memory of the counts grows with the number of records, not with the number of
+/// pairs of classes.
 struct Confusions {
   std::map<std::pair<std::size_t, std::size_t>, std::int64_t> cells;  ///< (true, predicted) -> records
   std::vector<ConfusedPair> pairs;                                    ///< mistakes, the most frequent first
@@ -75,7 +75,7 @@ std::vector<std::size_t> Sections::matrix_classes() const {
   if (all.size() <= max_matrix_classes) return all;
   std::vector<std::size_t> candidates;
   for (const ConfusedPair& pair : confusions_.pairs) candidates.insert(candidates.end(), {pair.truth, pair.predicted});
-  candidates.insert(candidates.end(), all.begin(), all.end());  // if too few classes are confused
+  candidates.insert(candidates.end(), all.begin(), all.end());  // fills the matrix if fewer classes are confused
   std::set<std::size_t> shown;
   for (auto label = candidates.begin(); shown.size() < max_matrix_classes; ++label) shown.insert(*label);
   return {shown.begin(), shown.end()};

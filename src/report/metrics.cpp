@@ -207,7 +207,7 @@ std::optional<Score> logged_score(const std::filesystem::path& train_dir, std::i
       if (of_line != static_cast<double>(step)) continue;
       if (const std::optional<Score> score = score_in(record, form, evaluation_prefix)) return score;
     }
-  } catch (const Error&) {  // an unreadable file counts as a file without the line
+  } catch (const Error&) {  // an unreadable file counts as a file without the score
   }
   return std::nullopt;
 }
@@ -221,7 +221,7 @@ std::vector<StepScore> logged_scores(const std::filesystem::path& train_dir, std
   try {
     LinesFromEnd lines(train_dir / "metrics.jsonl");
     while (const auto line = lines.next()) {
-      // Skips lines without the score: most lines describe steps, not evaluations.
+      // Skips lines that cannot contain the score before they are parsed: most lines describe steps, not evaluations.
       if (line->text.find(name) == std::string::npos) continue;
       const nlohmann::json record = nlohmann::json::parse(line->text, nullptr, false);
       const std::optional<double> of_line = step_of(record);
@@ -285,7 +285,7 @@ LearningCurves::Evaluation evaluation_in(const nlohmann::json& line, std::int64_
   return evaluation;
 }
 
-/// The lines are read from the last to the first.
+/// Adds a line. The caller passes the lines from the last line to the first line.
 void add(const nlohmann::json& line, std::string_view loss_name, LearningCurves& curves) {
   const std::optional<std::int64_t> step = step_in(line);
   if (!step) return;

@@ -77,9 +77,9 @@ class AppendLog {
 class MetricsWriter {
  public:
   /// Appends to `train_dir/metrics.jsonl`. A resumed run first cuts the file after the last line of a step below
-  /// `first_step`. This drops the lines that the stopped run wrote after its checkpoint, and an incomplete last line.
-  /// If the file cannot be written, `warn` is called once and training continues. If the file cannot be cut, `write`
-  /// does nothing.
+  /// `first_step`. The cut drops the lines that the stopped run wrote after its checkpoint, and an incomplete last
+  /// line. If the file cannot be written, `warn` is called once and training continues. If the file cannot be cut,
+  /// `write` does nothing.
   MetricsWriter(const std::filesystem::path& train_dir, std::int64_t first_step,
                 std::function<void(const std::string&)> warn);
 

@@ -18,7 +18,7 @@ namespace carillon {
 
 /// A record as a page or a sheet shows it.
 struct ShownPrediction {
-  std::string truth, predicted;       ///< "cat"; "cat, dog"; "12.5"
+  std::string truth, predicted;       ///< true and predicted target as text: "cat"; "cat, dog"; "12.5"
   std::string rating;                 ///< rating of the prediction: its probability, loss or error
   std::optional<bool> is_right = {};  ///< nullopt: predictions of this task are neither right nor wrong
   Picture picture = {};               ///< RGB, at most sheet_tile_side pixels per side

@@ -10,7 +10,7 @@
 namespace carillon {
 namespace {
 
-constexpr double min_seconds_in_words = 120.0;  // above this, minutes are easier to read
+constexpr double min_seconds_in_words = 120.0;  // from this number of seconds on, a text in minutes is easier to read
 
 std::string head_line(std::string_view name, const std::string& value, const std::string& aside) {
   return fmt::format("{:<15}{:>12}  {}", name, value, aside);
@@ -137,7 +137,7 @@ void RunLog::settings(std::int64_t step, const std::vector<Field>& fields) {
   for (const Field& field : fields) {
     table += fmt::format("| {} | `", field.name);
     for (const char c : json_text(field.value)) {
-      if (c == '|') table += '\\';  // otherwise it ends the column
+      if (c == '|') table += '\\';  // a plain | would end the cell of the table
       table += c;
     }
     table += "` |\n";

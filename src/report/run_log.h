@@ -1,5 +1,5 @@
-// RunLog: the logs of a run, which rank 0 writes. They are console lines, metrics.jsonl, TensorBoard events, and the
-// table at the end of the run.
+// RunLog: the logs of a run, which rank 0 writes. The logs are console lines, metrics.jsonl, TensorBoard events, and
+// the table at the end of the run.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ struct PhaseSeconds {
   double data = 0.0;         ///< time in which steps wait for records
   double training = 0.0;     ///< all other time in steps
   double evaluation = 0.0;   ///< evaluations during the training and at its end
-  double checkpoints = 0.0;  ///< time for copying the state and for waiting; most of the writing overlaps with steps
+  double checkpoints = 0.0;  ///< time for copies of the state and for waits; most of the writing overlaps with steps
   double total() const { return start + data + training + evaluation + checkpoints; }
 };
 

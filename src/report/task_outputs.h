@@ -43,8 +43,8 @@ class TaskOutputs {
 /// A metric for `task` that also stores the data that the outputs need.
 MakeMetric metric_for_outputs(TargetKind target, const Task& task, const OutputNeeds& needs);
 
-/// `metric`: made by metric_for_outputs. `names`: names of the classes, labels or numbers; empty: outputs show the
-/// index instead. Both must outlive the result.
+/// Makes the outputs of a task. `metric`: made by metric_for_outputs. `names`: names of the classes, labels or numbers;
+/// empty: outputs show the index instead. `metric` and `names` must outlive the result.
 std::unique_ptr<TaskOutputs> task_outputs(TargetKind target, const Metric& metric,
                                           const std::vector<std::string>& names);
 

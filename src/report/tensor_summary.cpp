@@ -51,7 +51,7 @@ struct BucketTable {
     }
   }
 
-  /// `value`: finite.
+  /// The index of the bucket of a value. `value`: finite.
   std::size_t bucket(float value) const {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::size_t first = first_bucket[bits >> cell_shift];
@@ -79,7 +79,7 @@ struct BucketTable {
 /// Counts the values in each bucket.
 class BucketCounter {
  public:
-  /// `values`: finite.
+  /// Counts each value in its bucket. `values`: finite.
   void add(std::span<const float> values) {
     static const BucketTable table;
     std::size_t i = 0;
@@ -128,7 +128,7 @@ struct Lanes {
 
 /// Value i belongs to lane i % width.
 CARILLON_SIMD void add_values(const float* values, std::size_t count, Lanes& to) {
-  Lanes lanes = to;  // in registers
+  Lanes lanes = to;  // a local copy, which stays in registers
   std::size_t i = 0;
   for (; i + Lanes::width <= count; i += Lanes::width) {
     for (std::size_t lane = 0; lane < Lanes::width; ++lane) lanes.add(lane, values[i + lane]);
@@ -145,12 +145,12 @@ CARILLON_SIMD void add_to(const float* values, std::size_t count, float* sums) {
   for (std::size_t i = 0; i < count; ++i) sums[i] += values[i];
 }
 
-/// Adds values block by block. Both passes over a block read it from the L1 cache.
+/// Adds values block by block. Two passes read each block; the second one finds the block in the L1 cache.
 class Builder {
  public:
   static constexpr std::size_t block_size = 1024;  // a multiple of the lanes' width
 
-  /// `values`: block_size values; the last block may have fewer.
+  /// Adds a block of values. `values`: block_size values; the last block may have fewer.
   void add(std::span<const float> values) {
     Lanes with_block = lanes_;
     add_values(values.data(), values.size(), with_block);

@@ -67,7 +67,7 @@ ParameterHistograms parameter_histograms(const ParameterStore& parameters, Devic
 
 /// Serialises histograms, to send them to the rank that logs.
 std::string pack(const std::vector<Histogram>& histograms);
-/// `bytes`: the result of `pack`.
+/// Restores histograms. `bytes`: the result of `pack`.
 std::vector<Histogram> unpack_histograms(std::string_view bytes);
 
 /// The activations of a network's layers for one batch.
@@ -84,8 +84,8 @@ struct LayerSummary {
 /// of the training need not keep every activation. A summary costs one forward pass.
 class LayerSummarizer {
  public:
-  /// `settings`: with Purpose::summary. `parameters` and `buffers` belong to a graph of the same network. They and
-  /// `device` outlive the summarizer.
+  /// `settings`: with Purpose::summary. `parameters` and `buffers` belong to a graph of the same network. `parameters`,
+  /// `buffers` and `device` outlive the summarizer.
   LayerSummarizer(const Network& network, const BuildSettings& settings, const ParameterStore& parameters,
                   const BufferStore& buffers, Device& device);
 

@@ -228,7 +228,7 @@ std::span<float> Tower::moving_averages() const {
 
 std::size_t Tower::saved_floats() const {
   const std::size_t arrays =
-      1 + slots_.size() + (optimizer_settings_.keeps_averages() ? 0 : 1);  // a checkpoint always has averages
+      1 + slots_.size() + (optimizer_settings_.keeps_averages() ? 0 : 1);  // a checkpoint always has moving averages
   return parameters().values().size() * arrays + buffers_.values().size() + buffer_lookahead_.slow().values().size();
 }
 
@@ -306,11 +306,13 @@ GradientChecksums Tower::gradient_checksums(std::int64_t step, const Batch& batc
 void Tower::synchronize_buffers() {
   driver_->flush();
   update_->synchronize();
-  if (std::exchange(buffers_are_synchronized_, true)) return;  // the mean of equal values may round differently
+  // A second mean, of equal values, could round to another value.
+  if (std::exchange(buffers_are_synchronized_, true)) return;
   const auto synchronize = [this](const BufferStore& buffers) {
     for (std::size_t i = 0; i < buffers.specs().size(); ++i) {
       const Tensor state = buffers.tensor(static_cast<int>(i));
-      if (buffers.specs()[i].across_ranks == AcrossRanks::equal) continue;  // their mean may round differently
+      // The mean of equal values may round to another value.
+      if (buffers.specs()[i].across_ranks == AcrossRanks::equal) continue;
       if (buffers.specs()[i].across_ranks == AcrossRanks::mean) communicator_.mean(state.floats());
       communicator_.broadcast(state.floats(), 0);
     }

@@ -1,7 +1,7 @@
 // Tower: one rank's replica of the network, and the synchronous training step.
 //
 // A step computes the gradients (GradientSource: forward and backward pass), averages them over the ranks and updates
-// the variables (UpdateStrategy). The StepDriver chooses when and in which order these parts run. All replicas start
+// the variables (UpdateStrategy). The StepDriver chooses when these parts run, and in which order. All replicas start
 // from rank 0's variables and apply the same averaged gradients, so they stay equal bit for bit.
 //
 // With micro-batches the communicator must average in a binary tree: see averaging_of.
@@ -155,7 +155,7 @@ class Tower {
  private:
   /// From step `step` on, computes only the gradients that the step needs.
   void compute_gradients_for(std::int64_t step);
-  /// Errors: failed (this rank may not write the slots).
+  /// Checks that this rank may write the slots. Errors: failed (this rank may not write the slots).
   void check_may_write_slots() const;
   /// Sets slots and slow copies to their initial values, which depend on the current variables and buffers.
   void begin_slots();

@@ -41,7 +41,7 @@ Task classification_task(const ClassificationSettings& settings);
 /// The number of records of each class. `targets`: [records] int32, each from 0 to classes - 1.
 std::vector<std::int64_t> class_counts(std::span<const std::byte> targets, std::int64_t classes);
 
-/// Requires at least one record.
+/// The weights `balanced` of the formula above. Requires at least one record.
 std::vector<float> balanced_class_weights(std::span<const std::int64_t> counts);
 
 /// Scales the weights `given` by the formula above. Errors: data (all records have weight 0, or a weight is too large).

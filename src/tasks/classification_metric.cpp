@@ -19,7 +19,7 @@ constexpr std::size_t class_values = 4, cell_values = 3;  ///< numbers per row a
 
 double ratio(std::int64_t part, std::int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
 
-/// Mean over the classes that have the score.
+/// The mean of `score` over the classes for which `score` is not nullopt.
 double mean_of(const std::vector<ClassCounts>& classes, std::optional<double> (ClassCounts::*score)() const) {
   double sum = 0.0, count = 0.0;
   for (const ClassCounts& one : classes) {
@@ -30,7 +30,7 @@ double mean_of(const std::vector<ClassCounts>& classes, std::optional<double> (C
   return sum / count;
 }
 
-/// The number of classes that precede `label`, as defined in the header.
+/// The number of classes that precede class `label`; the header defines the order.
 std::size_t place_of(std::size_t label, std::span<const float> logits) {
   std::size_t before = 0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -120,7 +120,7 @@ double Calibration::error() const {
 }
 
 void FixedPointSum::add(double number) {
-  if (!(number < static_cast<double>(one))) number = static_cast<double>(one);  // also NaN
+  if (!(number < static_cast<double>(one))) number = static_cast<double>(one);  // NaN also becomes `one`
   number = std::max(number, 0.0);
   const double floor = std::floor(number);
   add({.whole = static_cast<std::int64_t>(floor),

@@ -117,7 +117,7 @@ class Calibration {
     double accuracy() const;         ///< NaN if there are no samples
   };
 
-  /// `confidence`: above 0, at most 1.
+  /// Counts a sample in the bin of its confidence. `confidence`: above 0, at most 1.
   void add(double confidence, bool is_correct);
   void add(const std::array<Bin, bin_count>& bins);
   const std::array<Bin, bin_count>& bins() const { return bins_; }

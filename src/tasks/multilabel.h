@@ -34,7 +34,7 @@ Task multilabel_task(std::int64_t labels);
 
 /// The results of one label.
 struct LabelResult {
-  ClassCounts counts;                       ///< support: samples that the label applies to
+  ClassCounts counts;                       ///< `support` is the number of samples to which the label applies
   std::optional<double> average_precision;  ///< nullopt: the label applies to no sample
   double best_threshold = 0.5;  ///< the label has the highest F1 if it is predicted from this probability on
   double best_f1 = 0.0;         ///< F1 at that threshold

@@ -1,5 +1,5 @@
-// ProgramSpec: dataset, networks, task and default options of one pair of programs, such as mnist_train and mnist_eval,
-// and the main functions of such programs. Your own programs define a ProgramSpec, too
+// ProgramSpec: dataset, networks, task and default options of two programs that belong together, such as mnist_train
+// and mnist_eval, and the main functions of such programs. Your own programs define a ProgramSpec, too
 // (docs/user-guide/your-own-model).
 #pragma once
 
@@ -18,7 +18,7 @@ struct NamedNetwork {
 };
 
 /// Creates the task of a program from the schema of its records and the options. Evaluation programs pass
-/// TaskOptions{}, so target and outputs must not depend on the options.
+/// TaskOptions{}, so the task's target and its number of outputs must not depend on the options.
 using MakeTask = Task (*)(const RecordSchema& schema, const TaskOptions& options);
 
 /// The default of --decay-steps of a program without ProgramSpec::decay_steps.

@@ -1,8 +1,8 @@
 // Error: one exception type with the exit code of the program and a one-line message.
 //
 // The message names the faulty object (file, offset, record, option, rank), the expected value and the value found. The
-// main function of a program with MPI (carillon/cli/program_spec.h) catches it once, adds rank and host, and ends all
-// ranks. In other programs, single_process_main prints it.
+// main function of a program with MPI (carillon/cli/program_spec.h) catches the Error once, adds rank and host, and
+// ends all ranks. In other programs, single_process_main prints the message.
 #pragma once
 
 #include <fmt/format.h>

@@ -43,9 +43,9 @@ struct FileStamp {
 
   bool operator==(const FileStamp&) const = default;
 };
-/// The stamp of an open file. Errors: io; the message starts with `subject`.
+/// The size and modification time of an open file. Errors: io; the message starts with `subject`.
 FileStamp stamp_of(const Descriptor& file, const std::string& subject);
-/// The stamp of the file, or nullopt if the file does not exist or `stat` fails.
+/// The size and modification time of a file; nullopt if the file does not exist or `stat` fails.
 std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
 
 /// Syncs the names in a directory, so that a rename survives a power cut. Errors: io.

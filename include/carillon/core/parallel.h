@@ -9,7 +9,8 @@
 
 namespace carillon {
 
-/// Compiles a function for several instruction sets. The program selects one at its start, so the build is portable.
+/// Compiles a function for several instruction sets. The program selects one version of the function at its start, so
+/// the build is portable.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define CARILLON_SIMD __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
@@ -58,7 +59,7 @@ template <typename Body>
 void parallel_items(std::size_t count, std::size_t item_size, std::size_t grain, const Body& body) {
   parallel_ranges(count * item_size, grain, [&](std::size_t begin, std::size_t end) {
     const std::size_t first = (begin + item_size - 1) / item_size, last = (end + item_size - 1) / item_size;
-    if (first < last) body(first, last);  // only items that start in the range
+    if (first < last) body(first, last);  // calls `body` only for items with a first element in this range
   });
 }
 

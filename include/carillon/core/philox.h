@@ -92,7 +92,7 @@ class PhiloxDraws {
   CARILLON_HOST_DEVICE constexpr std::uint32_t below(std::uint32_t bound) {
     std::uint64_t product = std::uint64_t{word()} * bound;
     if (static_cast<std::uint32_t>(product) < bound) {
-      // 2^32 mod bound; if the lower half of the product is smaller, the loop draws again
+      // surplus: 2^32 mod bound. While the lower half of the product is below it, the loop draws again.
       const std::uint32_t surplus = (0u - bound) % bound;
       while (static_cast<std::uint32_t>(product) < surplus) product = std::uint64_t{word()} * bound;
     }
@@ -101,7 +101,8 @@ class PhiloxDraws {
 
   /// Uniform in [low, high), with 53 random bits.
   constexpr double uniform(double low, double high) {
-    const std::uint64_t high_word = word(), low_word = word();  // separate draws, so that their order is fixed
+    const std::uint64_t high_word = word(), low_word = word();  // two statements draw, so that the order of the draws
+                                                                // is fixed
     const std::uint64_t bits = high_word << 21 ^ low_word >> 11;
     return low + (high - low) * static_cast<double>(bits) * 0x1p-53;
   }

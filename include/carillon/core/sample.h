@@ -46,7 +46,7 @@ struct NumberScale {
   bool operator==(const NumberScale&) const = default;
 };
 
-/// The samples of one rank's step, in host memory. A loader creates batches; an input stage reads them. A batch is a
+/// The samples of one rank's step, in host memory. A loader creates batches; an input stage reads batches. A batch is a
 /// view: its creator states how long it stays valid. Sample i has the stream position first_position + i. A batch from
 /// BatchLoader::next_by_records may have record numbers only, without images and targets.
 struct Batch {

@@ -70,8 +70,8 @@ class Dataset {
                           int local_rank_count);
 
   /// A dataset of noise images in memory, for benchmarks without data files. `decoder` determines the shapes and the
-  /// synthetic targets. The dataset is equal in all processes. It has as many images as fit in 128 MiB, but at least 64
-  /// and at most 10,000.
+  /// synthetic targets. The dataset is equal in all processes. The dataset has as many images as fit in 128 MiB, but at
+  /// least 64 and at most 10,000.
   static Dataset synthetic(std::shared_ptr<const RecordDecoder> decoder);
 
   Dataset(Dataset&&) noexcept;

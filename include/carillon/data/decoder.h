@@ -170,8 +170,8 @@ struct RecordForm {
   std::unique_ptr<RecordDecoder> decoder(const RecordKeys& keys, RecordUse use) const;
 };
 
-/// Reorders an image from planes, [channels][height][width], to pixels, [height][width][channels]. Both have
-/// shape.bytes() bytes and do not overlap.
+/// Reorders an image from planes, [channels][height][width], to pixels, [height][width][channels]. `planes` and
+/// `pixels` have shape.bytes() bytes each and do not overlap.
 void planes_to_pixels(const ImageShape& shape, std::span<const std::uint8_t> planes, std::span<std::uint8_t> pixels);
 /// The inverse of planes_to_pixels.
 void pixels_to_planes(const ImageShape& shape, std::span<const std::uint8_t> pixels, std::span<std::uint8_t> planes);

@@ -96,7 +96,8 @@ class RecordReader {
   /// A hint: this record will be read again next.
   void announce(const RecordPlace& place) const;
 
-  /// Errors: data (the file was truncated or written to after the reader opened it).
+  /// Checks that the file has not changed since the reader opened it. Errors: data (the file was truncated or written
+  /// to after the reader opened it).
   void check_unchanged() const;
 
   const std::string& path() const;
@@ -120,7 +121,7 @@ inline constexpr const char* index_file_name = "records.index";
 
 struct IndexedFile {
   std::uint64_t bytes = 0;               ///< file size
-  std::int64_t changed_nanoseconds = 0;  ///< modification time, since 1970
+  std::int64_t changed_nanoseconds = 0;  ///< modification time, in nanoseconds since 1970
   std::vector<std::uint64_t> offsets;    ///< record header positions in the file, ascending from 0
   std::vector<std::uint32_t> checksums;  ///< stored data checksum of each record
 };
@@ -129,7 +130,7 @@ using FileIndex = std::map<std::string, IndexedFile>;  ///< by file name in a di
 
 /// The contents of an index file, which parse_index reads.
 std::string index_bytes(const FileIndex& index);
-/// Parses the contents of an index file. Throws std::exception, with the cause, if they are damaged.
+/// Parses the contents of an index file. Throws std::exception, with the cause, if the contents are damaged.
 FileIndex parse_index(std::string_view bytes);
 
 /// Index of `directory`; empty if there is no index file. Errors: data (damage), io; the message names the file.
@@ -169,12 +170,12 @@ struct LabelledBytes {
   std::int64_t label = 0;
 };
 
-/// Reads the two values from `record`, a serialised Example. The returned image points into `record` or `scratch`. If a
-/// key occurs more than once, the last entry is used. Other features are ignored. Errors: data; the text names the
-/// feature and the problem, but not the file and record.
+/// Reads the image and the label from `record`, a serialised Example. The returned image points into `record` or
+/// `scratch`. If a key occurs more than once, the last entry is used. Other features are ignored. Errors: data; the
+/// text names the feature and the problem, but not the file and record.
 LabelledBytes parse_example(std::span<const std::uint8_t> record, const ExampleKeys& keys, std::string& scratch);
 
-/// An image and the values of its label feature. At most one of the two lists has elements.
+/// An image and the values of its label feature, which are all integers or all floats: at least one list is empty.
 struct ExampleValues {
   std::span<const std::uint8_t> image;  ///< see LabelledBytes
   std::vector<std::int64_t> integers;
@@ -186,7 +187,7 @@ struct ExampleValues {
 /// parse_example.
 ExampleValues parse_example_values(std::span<const std::uint8_t> record, const ExampleKeys& keys, std::string& scratch);
 
-/// Serialises an Example with the two values, for append_record.
+/// Serialises an Example with an image and a label, for append_record.
 std::string make_example(const ExampleKeys& keys, std::span<const std::uint8_t> image, std::int64_t label);
 
 }  // namespace carillon

@@ -73,7 +73,8 @@ class Device {
   /// The stream on which the tower computes.
   virtual Stream& stream() = 0;
 
-  /// `upload` and `download` copy between host memory and device memory, after all enqueued work. They block.
+  /// `upload` and `download` copy between host memory and device memory, after all enqueued work. Both functions block
+  /// until the copy is done.
   virtual void upload(const void* host, void* memory, std::size_t bytes) = 0;
   virtual void download(const void* memory, void* host, std::size_t bytes) = 0;
   /// Copies within device memory, after all work on `stream()`. May return before the copy is done; later work on

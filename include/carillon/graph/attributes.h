@@ -104,7 +104,8 @@ class AttributeReader {
 
  private:
   const Attributes::Value* take(std::string_view name);
-  /// Errors: data (`count` differs from `expected`). `count`: length of the list in the attribute.
+  /// Checks the length of a list. Errors: data (`count` differs from `expected`). `count`: length of the list in the
+  /// attribute.
   static void check_count(std::string_view name, std::size_t count, std::size_t expected);
   std::size_t read_word(std::string_view name, std::size_t present, std::span<const std::string_view> names);
 
@@ -125,7 +126,8 @@ Attributes attributes_of(Params params) {
   return different;
 }
 
-/// Errors: data (an unknown attribute, or a value of another type or out of range).
+/// Reads a params struct from its attributes. Errors: data (an unknown attribute, or a value of another type or out of
+/// range).
 template <typename Params>
 Params params_of(const Attributes& attributes) {
   Params params;

@@ -1,9 +1,8 @@
 // Graph: a network as a flat list of ops in forward order, with fixed shapes, before any memory or device exists.
 //
-// A network's function adds ops with functions from `kernels/`, for example
-// dense(graph, "layer1", x, {.units = 500}). build_network (models/network.h) then runs passes, which prepare the graph
-// for the device, for example by fusing ops. A value that several ops read starts branches; an op with several
-// inputs, such as add, joins them.
+// A network's function adds ops with functions from `kernels/`, for example dense(graph, "layer1", x, {.units = 500}).
+// build_network (models/network.h) then runs passes, which prepare the graph for the device, for example by fusing ops.
+// A value that several ops read starts branches; an op with several inputs, such as add, joins branches.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +35,8 @@ std::string output_name(const std::string& op, std::size_t output);
 
 struct OpType;
 
-/// The facts of a training or an evaluation that some ops read. Ops do not store them as attributes, so trainings and
-/// evaluations can use the same description of a network.
+/// The facts of a training or an evaluation that some ops read. Ops do not store these facts as attributes, so
+/// trainings and evaluations can use the same description of a network.
 struct GraphContext {
   ImageShape image = {};           ///< shape of the records' images
   bool training = true;            ///< false: ops draw no random numbers, and dropout adds no ops
@@ -91,8 +90,8 @@ class Graph {
     Attributes attributes = {};
   };
 
-  /// `batch_size`: number of samples that the graph processes at once. It is the first extent of every value that is
-  /// not a scalar. Scalars are float32, a target has the type of its TargetSpec, and all other values have the
+  /// `batch_size`: number of samples that the graph processes at once. This number is the first extent of every value
+  /// that is not a scalar. Scalars are float32, a target has the type of its TargetSpec, and all other values have the
   /// activation type of `arithmetic`. Errors: failed (batch_size is not above 0).
   explicit Graph(std::int64_t batch_size, Arithmetic arithmetic = Arithmetic::fp32, const GraphContext& context = {});
 
@@ -140,9 +139,9 @@ class Graph {
   // For passes. Values keep their indices and are never removed.
   /// Adds a value with the shape and type of `value`. The pass must also add an op that produces it.
   Value add_value_like(Value value);
-  /// Adds a value with ValueInfo::gradient_of. The pass must also add an op that produces it.
+  /// Adds a value with `parameter` as its ValueInfo::gradient_of. The pass must also add an op that produces the value.
   Value add_gradient_value(int parameter);
-  /// Changes the last extent of a value.
+  /// Sets the last extent of a value to `channels`.
   void set_channels(Value value, std::int64_t channels);
   /// Declares that no op changes the buffer from now on (AcrossRanks::equal).
   void keep_buffer(int buffer);
@@ -160,7 +159,7 @@ class Graph {
  private:
   /// Reserves the name for a new parameter or buffer. Errors: failed (a parameter or a buffer has this name).
   void take_name(const std::string& name);
-  /// Errors: failed (no parameter has this name).
+  /// The index of the parameter with this name. Errors: failed (no parameter has this name).
   int parameter_named(const std::string& name) const;
   void link();
 

@@ -37,8 +37,8 @@ struct OpTensors {
   /// vector is empty (in summaries of layers, and on CPUs) or an element has no data, the op reads `parameters`.
   std::vector<Tensor> parameter_compute_copies = {};
   std::vector<Tensor> buffers;  ///< float32, kept from step to step
-  /// [columns], float32: backward writes the column sums of input gradient 0 here. They are the gradient of the biases
-  /// of the op that produces input 0. Set only for ops with OpTraits::sums_input_gradient.
+  /// [columns], float32: backward writes the column sums of input gradient 0 here. These sums are the gradient of the
+  /// biases of the op that produces input 0. Set only for ops with OpTraits::sums_input_gradient.
   Tensor input_gradient_sums = {};
   /// If this span is not empty, backward writes the loss and the other step sums to it, and forward need not write the
   /// loss. step_sums[loss_sum] is the loss; step_sums[sync_sum] is StepHeader::request_sync of the step. Set only for
@@ -95,8 +95,8 @@ class OpDefinition {
   virtual BackwardNeeds backward_needs() const = 0;
   /// Creates the op for these tensors and the context's device. Must be thread-safe: several threads may call it at the
   /// same time. An executable, which is a graph with memory, calls it once or, if the batch is tiled, once per tile.
-  /// Both arguments are valid only during the call; the memory they point to outlives the op. Errors: failed or usage
-  /// (the op does not support the device).
+  /// Both arguments are valid only during the call; the memory that the tensors use outlives the op. Errors: failed or
+  /// usage (the op does not support the device).
   virtual std::unique_ptr<Op> instantiate(const OpContext& context, const OpTensors& tensors) const = 0;
 
   /// Returns i if output number `output` shares the memory of input i. The output then equals the input, and the op
@@ -109,7 +109,7 @@ class OpDefinition {
   virtual std::optional<int> gradient_shares_output(int /*input*/) const { return std::nullopt; }
 };
 
-/// An activation function. It is an op, or the last operation of another op.
+/// An activation function. An activation function is an op, or the last operation of another op.
 enum class ActivationKind { none, relu, gelu, silu };
 
 struct OpTraits {
@@ -170,9 +170,9 @@ struct OpTraits {
   // Layout, and work that an op does for another op.
   /// Format of the compute copy that the op reads on a GPU instead of parameter number `parameter`.
   ComputeCopyFormat (*compute_copy_format)(int parameter) = nullptr;
-  /// Position, in the op's list of parameters, of the biases that the op adds last. The gradient of these biases is the
-  /// sum of each column of the gradient of output 0. Nullopt: the op has no such biases. If the op that reads output 0
-  /// computes the sums (sums_input_gradient), this parameter's gradient has no data.
+  /// Position, in the op's list of parameters, of the biases that the op adds last. The gradient of the bias of a
+  /// column is the sum of this column in the gradient of output 0. Nullopt: the op has no such biases. If the op that
+  /// reads output 0 computes the sums (sums_input_gradient), this parameter's gradient has no data.
   std::optional<int> (*column_summed_parameter)(const OpDefinition& op) = nullptr;
   /// True if the op can write OpTensors::input_gradient_sums for an input 0 of this shape.
   bool (*sums_input_gradient)(DeviceKind kind, const Shape& input) = nullptr;

@@ -5,15 +5,15 @@
 // A bucket is the part of the gradients that the ranks average in one message. Because of this layout, a bucket is one
 // span. Each tensor starts at a multiple of 64 bytes; the gaps hold zeros.
 //
-// The step sums follow the last gradient. They are step_sum_count or more floats, such as this rank's loss. The
-// all-reduce of the gradients includes the step sums, so that every rank gets their means over the ranks.
+// The step sums follow the last gradient. The step sums are step_sum_count or more floats, such as this rank's loss.
+// The all-reduce of the gradients includes the step sums, so that every rank gets their means over the ranks.
 //
 // ComputeCopy: a copy of a parameter in the type and order that matrix products read. The update writes the parameter
 // and the copy, so that no step converts parameters. Only GPUs have compute copies.
 //
-// BufferStore: the tensors that no optimiser changes, for example the running statistics of batch norm. They are one
-// flat float32 array on the device; each tensor starts at a multiple of 64 bytes. In training, the forward pass of an
-// op writes the op's buffers, except buffers with AcrossRanks::equal. In evaluation, the op reads them. Checkpoints
+// BufferStore: the tensors that no optimiser changes, for example the running statistics of batch norm. The buffers are
+// one flat float32 array on the device; each tensor starts at a multiple of 64 bytes. In training, the forward pass of
+// an op writes the op's buffers, except buffers with AcrossRanks::equal. In evaluation, the op reads them. Checkpoints
 // store them in the group /state.
 #pragma once
 
@@ -95,7 +95,8 @@ struct ChannelPadding {
   CARILLON_HOST_DEVICE std::uint32_t place(std::uint32_t i) const {
     return channels == padded ? i : i / channels * padded + i % channels;
   }
-  /// The number of elements of the pixels that have `count` channels together without padding, including their padding.
+  /// The number of elements of the memory of some pixels, including padding channels. `count`: channels of all these
+  /// pixels together, without padding channels.
   CARILLON_HOST_DEVICE std::int64_t extent(std::int64_t count) const {
     return channels == padded ? count : count / channels * padded;
   }
@@ -210,9 +211,9 @@ bool matches_any(const std::vector<std::string>& patterns, const std::string& na
 void check_patterns(const std::string& option, const std::vector<std::string>& patterns,
                     const std::vector<ParameterSpec>& variables);
 
-/// Initial values of a variable, row-major. They depend only on (seed, name, element), or on (seed, number, element) if
-/// the initializer has a number (Philox). Errors: failed (the initializer has `dirac` and draws values, but the shape
-/// is not [height, width, in, out] with odd height and width).
+/// Initial values of a variable, row-major. The values depend only on (seed, name, element), or on (seed, number,
+/// element) if the initializer has a number (Philox). Errors: failed (the initializer has `dirac` and draws values, but
+/// the shape is not [height, width, in, out] with odd height and width).
 std::vector<float> initial_values(const ParameterSpec& spec, std::uint64_t seed);
 
 }  // namespace carillon

@@ -60,8 +60,8 @@ struct CropRule {
 PictureBox random_part(const PictureInfo& picture, const CropRule& rule, PhiloxDraws& draws);
 
 /// The centre crop of `height` x `width` after resizing the shorter side of the picture to `shorter` pixels. `shorter`
-/// must be at least the longer side of the image. The other side is scaled in proportion and rounded down. If the crop
-/// cannot be centred exactly, the even one of the two nearest positions is used, as in torchvision.
+/// must be at least the longer side of the image. The other side is scaled in proportion and rounded down. If two
+/// positions of the crop are equally near the centre, the even position is used, as in torchvision.
 PictureView central_view(const PictureInfo& picture, std::int64_t shorter, std::int64_t height, std::int64_t width);
 
 /// The view of a picture for an evaluation. Fit::crop: as central_view. Fit::pad and Fit::squash show the whole picture
@@ -71,7 +71,7 @@ PictureView fitted_view(const PictureInfo& picture, Fit fit, std::int64_t shorte
 
 /// The view of a random part of a picture as an image of `height` x `width`. Fit::crop: random_part draws the part.
 /// Fit::pad and Fit::squash: the part is drawn from the padded or stretched picture. With Fit::pad, the part is then
-/// moved so that it shows as much of the picture as its size allows.
+/// moved until it shows as much of the picture as the size of the part allows.
 PictureView random_view(const PictureInfo& picture, Fit fit, const CropRule& rule, PhiloxDraws& draws,
                         std::int64_t height, std::int64_t width);
 
@@ -140,8 +140,8 @@ void apply(AugmentOp op, std::int64_t magnitude, bool negative, const AugmentedI
 /// Draws `op_count` ops and applies them.
 void rand_augment(const RandAugment& settings, PhiloxDraws& draws, const AugmentedImage& image);
 
-/// `flips`: flips the image top-bottom with probability 1/2. `turns`: rotates the image by 0 to 3 quarter turns; the
-/// image must be square.
+/// Flips and turns the image at random. `flips`: flips the image top-bottom with probability 1/2. `turns`: rotates the
+/// image by 0 to 3 quarter turns; the image must be square.
 void random_orientation(bool flips, bool turns, PhiloxDraws& draws, const AugmentedImage& image);
 
 /// Multiplies brightness, contrast and saturation by random factors from 1 - strength to 1 + strength, in random order.

@@ -26,8 +26,8 @@ struct PixelNormalization {
   std::array<float, 3> mean = {}, deviation = {1.0f, 1.0f, 1.0f};
 };
 
-/// The settings from which a network is made. They come from the data, the task and the options. Only `image` and
-/// `outputs` may influence the names and shapes of the variables.
+/// The settings from which a network is made. The settings come from the data, the task and the options. Only `image`
+/// and `outputs` may influence the names and shapes of the variables.
 struct NetworkSettings {
   ImageShape image;  ///< shape of the records
   /// Fraction of image bytes that are not 0, from 0 to 1; a hint for speed; 1: unknown.
@@ -54,7 +54,8 @@ enum class Purpose {
 /// when it resumes.
 struct ValuesOfData {
   std::string variable;
-  std::int64_t max_records = 0;  ///< number of records to use, from the first on; all records if there are fewer
+  std::int64_t max_records = 0;  ///< `compute` gets this number of records, from record 0 on; all records if there are
+                                 ///< fewer
   /// Returns the values, row-major. `images`: for each record, a pointer to its decoded image, uint8 of the shape
   /// Network::image.
   std::function<std::vector<float>(std::span<const std::uint8_t* const> images)> compute;
@@ -74,7 +75,7 @@ struct WarpSettings {
   std::uint64_t seed = 0;  ///< seed of the draws
 };
 
-/// Mixing of pairs of training samples of a batch (kernels/shared/mixing.h). All samples that are processed at once
+/// Mixing of pairs of samples in a training batch (kernels/shared/mixing.h). All samples that are processed at once
 /// (the rank's batch or a micro-batch) share one draw. 0: disabled.
 struct MixingSettings {
   double mixup = 0.0, cutmix = 0.0;  ///< alpha; lambda is drawn from Beta(alpha, alpha)
@@ -93,7 +94,8 @@ struct Network : NetworkDescription {
   std::vector<std::string> notes = {};  ///< lines that a training prints when it starts
   WarpSettings warp = {};               ///< the first op, an image_input, warps the images
   MixingSettings mixing = {};           ///< mixes the warped images; the loss mixes targets in the same way
-  bool sync_batch_norm = false;         ///< batch norm statistics over the batches of all ranks, in training
+  bool sync_batch_norm = false;         ///< in training, batch norms compute their statistics over the batches of all
+                                        ///< ranks
   bool freeze_batch_norm = false;       ///< batch norms use their running statistics in training and do not change them
   /// Shell patterns of variables that are never trained. If the patterns match all variables of a batch norm, the batch
   /// norm is frozen, as with `freeze_batch_norm`.
@@ -102,8 +104,8 @@ struct Network : NetworkDescription {
 };
 
 /// Makes a network from the ops that `add_layers` adds to a graph. `add_layers` calls the functions of
-/// `kernels/<op>/<op>.h` and returns the output [batch, outputs]. It is called once, with a graph of one sample;
-/// build_network adds the same ops to graphs of any batch size. Errors: as describe_network.
+/// `kernels/<op>/<op>.h` and returns the output [batch, outputs]. make_network calls `add_layers` once, with a graph of
+/// one sample; build_network adds the same ops to graphs of any batch size. Errors: as describe_network.
 Network make_network(const std::string& name, const NetworkSettings& settings,
                      const std::function<Value(Graph& graph)>& add_layers);
 

@@ -72,8 +72,8 @@ struct SchedulePoint {
   std::int64_t step = 0;
   double rate = 0.0;
 };
-/// The rate is interpolated linearly between the points, which must be in ascending order of steps. It is constant
-/// before the first point and after the last. Three points make a triangle. Errors: failed (no point).
+/// The rate is interpolated linearly between the points, which must be in ascending order of steps. Before the first
+/// point and after the last point, the rate is constant. Three points make a triangle. Errors: failed (no point).
 Schedule piecewise_linear(std::vector<SchedulePoint> points);
 
 /// rate(s) = from + (then.rate(0) - from) * s / steps for s < steps, afterwards then.rate(s - steps). Source: Goyal and
@@ -92,16 +92,17 @@ struct ParameterGroup {
   std::string pattern;               ///< shell pattern of the whole name; `*` matches `/` too
   double rate = 1.0;                 ///< factor of the learning rate
   std::optional<double> decay = {};  ///< weight decay; nullopt: OptimizerSettings::weight_decay
-  std::optional<bool> muon = {};     ///< whether muon rules orthogonalise the variable; nullopt: hidden matrices only
+  std::optional<bool> muon = {};     ///< whether muon rules orthogonalise the variable; nullopt: only if it is a hidden
+                                     ///< matrix
   // The variable is trained in steps [frozen_until, frozen_after). In other steps its values and the rule's slots do
   // not change; moving average and lookahead continue. Bias corrections count the updates of the variable from
   // frozen_until on.
   std::int64_t frozen_until = 0, frozen_after = never;
-  std::string option = "--group";  ///< the option that defines the group, for messages
+  std::string option = "--group";  ///< the option that defines the group, as messages name it
 };
 
-/// Errors: usage (a pattern matches no variable, or earlier groups already match all of its variables; the message
-/// lists the variables).
+/// Checks the patterns of the groups. Errors: usage (a pattern matches no variable, or earlier groups already match all
+/// of its variables; the message lists the variables).
 void check_groups(const std::vector<ParameterGroup>& groups, const std::vector<ParameterSpec>& variables);
 
 /// Slow copies s of all variables and buffers w.
@@ -116,22 +117,26 @@ struct LookaheadSettings {
   std::int64_t every = 0;  ///< updates between two lookaheads; 0: disabled
   double decay = 0.5;
   double power = 0.0;      ///< exponent of (update / steps), which scales `decay`; 0: constant
-  std::int64_t steps = 0;  ///< updates of the training; 0: unknown, which requires power 0
+  std::int64_t steps = 0;  ///< number of updates of the training; 0: unknown, which requires power 0
 };
 
-/// A value in OptimizerSettings::decay_exclude that disables the default exclusions.
+/// An item of OptimizerSettings::decay_exclude. If the list contains it, variables that are vectors have weight decay,
+/// too.
 inline constexpr std::string_view no_decay_exclusion = "none";
 
 struct OptimizerSettings {
   /// Name of the update rule. The comments of the constants below list the rules that use them.
   std::string rule = "sgd";
   Schedule learning_rate = constant_rate(0.001);
-  double moving_average_decay = 0.99;                                ///< 0: no moving averages
-  double momentum = 0.9;                                             ///< momentum, nesterov, lars, muon-nesterov
-  double dampening = 0.0;                                            ///< momentum
-  double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;  ///< adamw, lamb, muon
-  double lars_coefficient = 0.001;                                   ///< lars
-  double muon_momentum = 0.95;                                       ///< muon, muon-nesterov
+  double moving_average_decay = 0.99;                                ///< decay per update; 0: no moving averages
+  double momentum = 0.9;                                             ///< momentum coefficient (momentum, nesterov,
+                                                                     ///< lars, muon-nesterov)
+  double dampening = 0.0;                                            ///< dampening of the gradient, 0 to 1 (momentum)
+  double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;  ///< constants of Adam's moments (adamw, lamb,
+                                                                     ///< muon)
+  double lars_coefficient = 0.001;                                   ///< trust coefficient (lars)
+  double muon_momentum = 0.95;                                       ///< momentum coefficient of orthogonalised
+                                                                     ///< variables (muon, muon-nesterov)
   std::int64_t muon_steps = 5;                                       ///< Newton-Schulz iterations (muon, muon-nesterov)
   bool muon_normalizes = false;  ///< keep matrices at a fixed norm, without weight decay (muon, muon-nesterov)
   double weight_decay = 0.0;     ///< a group can replace it

@@ -52,7 +52,7 @@ class Metric {
   virtual std::string contents() const = 0;
   /// Adds the contents() of a metric of any rank. Errors: failed (the bytes are invalid or from a different metric).
   virtual void merge(std::string_view contents) = 0;
-  /// Returns all scores. One of them must have the name Task::score. The names must not depend on the added samples.
+  /// Returns all scores. One score must have the name Task::score. The names must not depend on the added samples.
   /// Programs also call this function without samples to get the names. The call must not fail then; values may be NaN.
   virtual std::vector<Score> scores() const = 0;
   /// One line for the log: "precision @ 1 = 0.984 (9840/10000)".

@@ -26,9 +26,9 @@ namespace {
 /// A command of `carillon`, for help texts.
 struct Command {
   std::string name;
-  std::string synopsis;  ///< its arguments: "FOLDER [OPTION...]"
-  std::string purpose;   ///< one line
-  std::string programs;  ///< programs to which it passes options: "image_train, image_eval"
+  std::string synopsis;  ///< arguments of the command: "FOLDER [OPTION...]"
+  std::string purpose;   ///< purpose of the command, one line
+  std::string programs;  ///< programs to which the command passes options: "image_train, image_eval"
   int (*run)(const std::vector<std::string>& words);
 };
 
@@ -52,7 +52,7 @@ const std::array commands{
 /// A program with its own options. src/CMakeLists.txt makes a link with its name.
 struct Program {
   std::string_view name;
-  std::string_view purpose;            ///< one line
+  std::string_view purpose;            ///< purpose of the program, one line
   int (*main)(int argc, char** argv);  ///< the first argument is the program's name
 };
 

@@ -87,7 +87,7 @@ std::vector<std::string> output_names(const TrainedTarget& target) {
   return names;
 }
 
-/// Builds the network and checks that a batch of pictures fits into the memory. Errors: usage.
+/// Returns `network` if a batch of pictures fits into the memory. To check this, builds the network. Errors: usage.
 const Network& fitting(const Network& network, const PredictorSettings& settings, const Device& device) {
   const auto batch_size = static_cast<std::int64_t>(settings.batch_size);
   check_batch_fits(build_network(network, {batch_size, Arithmetic::fp32, Purpose::evaluation}), device, 1,
@@ -228,7 +228,8 @@ struct ReadImages {
   }
 
  private:
-  /// Errors: no_input, data, io; the message names the file.
+  /// Reads the file at `path` and decodes its network input to `image`. Errors: no_input, data, io; the message names
+  /// the file.
   static void read(const PicturePredictor& predictor, const fs::path& path, std::span<std::uint8_t> image) {
     read_picture_or_copy(path, predictor.background(), [&](const std::string& file) {
       predictor.read_image({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, image);

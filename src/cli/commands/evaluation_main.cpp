@@ -90,14 +90,15 @@ BuiltNetwork build_for_evaluation(const Network& network, const BuildSettings& s
   }
 }
 
-/// Returns a text that names the evaluated values of the checkpoint, and test-time augmentation if it is used.
+/// Returns a text that names the evaluated values of the checkpoint, and test-time augmentation if the options request
+/// it.
 std::string values_text(const LoadedCheckpoint& loaded, const EvalOptions& options) {
   const bool averages = !options.raw_weights && has_moving_averages(loaded);
   const std::string values = averages ? "moving averages" : "variables";
   return options.data.test_time_augmentation ? values + ", test-time augmentation" : values;
 }
 
-/// Prints the result. `values`: name of the evaluated values of the checkpoint.
+/// Prints the result of the evaluation. `values`: the result of values_text.
 void print_result(const LoadedCheckpoint& loaded, const std::string& values, const EvalOptions& options,
                   const Metric& metric) {
   const std::string note = is_synthetic(options.data.files) ? synthetic_note : "";

@@ -21,7 +21,8 @@ struct EvalOptions {
   /// batch_size: see DataOptions::evaluation_batch. pixel_scale 0: use the value in the checkpoint.
   DataOptions data{.batch_size = 480, .decode_threads = 2, .pixel_scale = 0.0};
   std::int64_t first_label = -1;  ///< label of the first class in records of pictures; -1: from records.json
-  std::string checkpoint;         ///< a checkpoint file, or a train directory: its newest good checkpoint is used
+  std::string checkpoint;         ///< a checkpoint file or a train directory, which means its newest undamaged
+                                  ///< checkpoint
   bool raw_weights = false;       ///< evaluate the variables in place of their moving averages
   // Files that are written after the evaluation; empty: no file.
   std::vector<std::string> report;  ///< JSON, CSV and HTML files: the results of each class, label or number
@@ -47,11 +48,11 @@ MakeMetric metric_for(const EvalOptions& options, TargetKind target, const Task&
 
 /// An evaluation that has ended.
 struct EvaluationResult {
-  const std::string& program;  ///< its name
+  const std::string& program;  ///< name of the program
   const EvalOptions& options;
   const ProgramSpec& program_spec;
   const LoadedCheckpoint& loaded;
-  const std::string& values;  ///< name of the evaluated values of the checkpoint: "moving averages"
+  const std::string& values;  ///< name of the kind of values that were evaluated: "moving averages"
   const Dataset& dataset;
   const Task& task;
   TargetKind target;     ///< kind of the records' targets

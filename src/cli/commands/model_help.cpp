@@ -36,7 +36,7 @@ RecordSchema schema_for_list(const OptionSet& set, const ProgramSpec& program_sp
 void print_networks(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions& options,
                     const PictureOptions& pictures, const Mpi& mpi) {
   constexpr double seconds = 15.0,
-                   most_seconds = 40.0;  // planned time and maximum time for all networks
+                   most_seconds = 40.0;  // planned and maximum seconds for the measurements of all networks together
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
   const std::vector<Isa> isas = possible_isas(options.device, mpi);
   std::unique_ptr<Device> device;
@@ -48,7 +48,7 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, Train
   const DataOptions& data = options.data;
   const Task task = task_of(program_spec, schema, options.task);
   OptimizerSettings update = options.optimizer.update;
-  update.groups.clear();  // their patterns may match no variable of a listed network
+  update.groups.clear();  // a pattern of a group may match no variable of a listed network
   update.decay_exclude.clear();
   update.layer_decay = 1.0;
   StepTimeSettings settings{
@@ -82,7 +82,7 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, Train
 
 namespace {
 
-/// The step is not measured if one image needs more work than this, because it would take too long.
+/// If one image needs more work than this, the training step is not measured: the measurement would take too long.
 constexpr std::int64_t most_measured_work = 30'000'000'000;  // multiply-adds
 
 std::string step_columns(const NamedNetwork& network, std::int64_t work, const MeasureNetwork& measure) {

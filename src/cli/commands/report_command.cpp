@@ -49,7 +49,7 @@ std::string class_name(const Json& report, std::size_t label) {
   return one.contains("name") ? printable(one["name"].get<std::string>()) : std::to_string(label);
 }
 
-/// Prints a line per class: how many pictures of the class are recognised.
+/// Prints a line per class with the share of the pictures of this class that the network recognised.
 void print_classes(const Json& report) {
   fmt::print("\n{:>8}  {:>8}  {:>8}  class\n", "pictures", "correct", "recall");
   for (std::size_t label = 0; label < report.at("classes").size(); ++label) {

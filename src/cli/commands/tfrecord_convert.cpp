@@ -130,7 +130,7 @@ struct DownloadOptions {
   std::string mirror;
 };
 
-/// Errors: usage.
+/// Checks --download, --mirror and the format together. Errors: usage.
 void check_download(const DownloadOptions& options, bool of_pictures) {
   if (options.is_requested && of_pictures) fail(ExitCode::usage, "--download requires the format mnist or cifar10");
   const std::string& mirror = options.mirror;

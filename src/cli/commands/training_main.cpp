@@ -67,6 +67,7 @@ OptionSet option_set(const std::string& program, TrainOptions& options, PictureO
   return set;
 }
 
+/// Checks that --distort is set if an augmentation requires it, and --eval-data if --test-time-augmentation is set.
 /// Errors: usage.
 void check_augmentation(const OptionSet& set, const DataOptions& data, const PictureOptions& pictures) {
   for (const auto& [augments, name] : {std::pair(pictures.rand_augment.op_count > 0, "rand-augment"),
@@ -104,7 +105,8 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
     if (!data.label_key.empty()) form.schema.keys.label = data.label_key;
     describe_records(form, options.task.value, program_spec.has_own_task(), program_spec.class_names, description);
   }
-  // Programs with a single network have never stored `model` as an option. Their checkpoints store the name elsewhere.
+  // Programs with a single network have never stored `model` as an option. The checkpoints of these programs store the
+  // name as CheckpointState::model.
   if (program_spec.networks.size() == 1) description.remove("model");
   description.remove("epochs");                                 // max_steps already states the length of the training
   if (data.global_batch > 0) description.remove("batch_size");  // removed, because it depends on the number of ranks
@@ -283,7 +285,8 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_d
   options.logging.faster_choice = faster_choice(program_spec, options, pictures.eval_image_size > 0);
 }
 
-/// `evaluation_size`: as evaluation_size_text.
+/// Opens the device of a training, and checks the options that depend on it. `evaluation_size`: as
+/// evaluation_size_text.
 std::unique_ptr<Device> open_training_device(TrainOptions& options, const std::string& evaluation_size,
                                              const std::vector<Isa>& isas, const Mpi& mpi, const CpuShare& cpu) {
   std::unique_ptr<Device> device = open_own_device(options.device, mpi, cpu);

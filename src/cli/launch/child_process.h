@@ -2,7 +2,7 @@
 //
 // The stop signals are INT, TERM, HUP, XCPU and USR1, except the signals among them that the process ignores at its
 // start (nohup). If a program calls hold_stop_signals before anything else, it receives stop signals only inside
-// run_child and stop_requested. It can then end in an orderly way between its steps.
+// run_child and stop_requested. The program can then end in an orderly way between its steps.
 #pragma once
 
 #include <sys/types.h>
@@ -47,9 +47,9 @@ ChildResult run_child(const std::vector<std::string>& command, const ChildSettin
 /// The signal that ended a process with this exit code; 0 if no signal or a stop signal ended it.
 int crash_signal(int exit_code);
 
-/// The exit code of a program that ends in the same way as its child `name`. It is the exit code of the child, or 71 if
-/// a crash_signal ended the child. If a crash_signal ended the child and the child printed no error line, this function
-/// prints one. SIGPIPE does not count as a crash.
+/// The exit code of a program that ends in the same way as its child `name`. Returns the exit code of the child, or 71
+/// if a crash_signal ended the child. If a crash_signal ended the child and the child printed no error line, this
+/// function prints one. SIGPIPE does not count as a crash.
 int exit_code_of(const ChildResult& result, const std::string& name);
 
 /// `command` as a line for a shell, with quotes where they are needed.

@@ -45,7 +45,7 @@ std::vector<double> step_times(const fs::path& metrics) {
   return seconds;
 }
 
-/// The median seconds of a step of image_train on noise; nothing if a stop signal arrived.
+/// The median seconds of a step of image_train on noise; nullopt if a stop signal arrived.
 std::optional<double> trial_step_seconds(const MeasuredTraining& training, const Candidate& candidate) {
   constexpr std::int64_t steps = 10;
   const fs::path &directory = training.directory, settings_file = directory / "trial.cfg",

@@ -96,8 +96,8 @@ std::string version_text(const std::string& program) {
 
 namespace {
 
-/// Appends the line to the file that the environment variable names, with a line end. Returns false if the file does
-/// not exist, for example on another host, or cannot be written.
+/// Appends `line` and a line end to the file that the environment variable `variable` names. Returns false if the file
+/// does not exist, for example on another host, or cannot be written.
 bool append_for_launcher(const char* variable, std::string line) {
   line += '\n';
   const char* const path = std::getenv(variable);
@@ -114,7 +114,7 @@ bool report_to_launcher(ExitCode code) {
 
 /// Ends this rank without MPI_Finalize, which would not return.
 [[noreturn]] void end_without_mpirun(const std::string& program, const Mpi* mpi, ExitCode code) {
-  if (code == ExitCode::stopped) {  // by the USR1 that watch_launcher sends
+  if (code == ExitCode::stopped) {  // stopped by the USR1 that watch_launcher sends
     code = ExitCode::lost_rank;
     if (mpi != nullptr && mpi->rank() == 0) {
       print_error(program, mpi, "mpirun has ended; the last step is saved: the same command resumes", code);

@@ -1,5 +1,5 @@
-// mpi_main: the main function of programs with ranks. It also parses their options, configures the stall detector, and
-// turns errors into exit codes.
+// mpi_main: the main function of programs with ranks. mpi_main.cpp also parses their options, configures the stall
+// detector, and turns errors into exit codes.
 #pragma once
 
 #include <functional>
@@ -22,12 +22,12 @@ void introduce(OptionSet& set, const std::string& program);
 /// (ranks that disagree).
 bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi);
 
-/// If --data was not given, checks that `patterns`, its default, match files. Errors: no_input, with the command that
-/// makes the files.
+/// If --data was not given, checks that `patterns`, the default of --data, match files. Errors: no_input, with the
+/// command that makes the files.
 void check_default_data(const OptionSet& set, const std::vector<std::string>& patterns);
 
-/// `stall_timeout`: seconds; 0: unlimited. `program`: name for the message that ends the run. `mpi` must outlive the
-/// detector.
+/// The settings of the stall detector of a program. `stall_timeout`: seconds; 0: unlimited. `program`: name for the
+/// message that ends the run. `mpi` must outlive the detector.
 StallDetectorSettings stall_detector_settings(double stall_timeout, const Device& device, const Mpi& mpi,
                                               const std::string& program);
 

@@ -34,7 +34,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* stamp_name = "pictures.json";  ///< describes the conversion that made the records of a folder
+constexpr const char* stamp_name = "pictures.json";  ///< name of the file that describes the conversion of a folder of
+                                                     ///< records
 constexpr std::size_t max_stamp_bytes = std::size_t{1} << 20;
 
 void write_stamp(const fs::path& data, const std::string& text) {
@@ -328,8 +329,8 @@ bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, c
       return true;
     } else if (lock.try_lock(FolderLock::Kind::exclusive)) {
       break;
-      // Tries several times, because another run may hold a shared lock for a moment while it looks for its own
-      // records.
+      // Tries several times, because another run may hold a shared lock for a moment while it checks whether the folder
+      // contains records of its own pictures.
     } else if (++tries == most_tries) {
       refuse();
     }
@@ -340,7 +341,8 @@ bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, c
   // Reads the contents before the conversion. If a picture changes during the conversion, the next run then converts
   // again.
   if (pictures.contents.empty()) read_contents(pictures);
-  // The stamp comes first: if the conversion is interrupted, the next one may remove its records.
+  // The stamp is written before the records: if the conversion is interrupted, the next conversion may then remove
+  // them.
   write_stamp(conversion.data, "incomplete\n");
   clear(conversion.data);
   const auto code = static_cast<ExitCode>(convert(conversion_words(pictures, conversion)));

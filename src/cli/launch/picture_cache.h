@@ -1,5 +1,5 @@
-// Picture cache: the records that `carillon train` makes from a folder of pictures. They are made again only if the
-// pictures or the conversion changed.
+// Picture cache: the records that `carillon train` makes from a folder of pictures. The records are made again only if
+// the pictures or the conversion changed.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct PictureFolder : PictureIdentity {
   std::int64_t training = 0;  ///< number of pictures to train on, before a validation share is held out
   /// True if the folder has training pictures, and separate validation or test pictures with classes.
   bool has_splits = false;
-  UsualShape shape;  ///< median shape of some training pictures
+  UsualShape shape;  ///< median shape of a sample of the training pictures
 };
 
 /// Finds the pictures of `source` and the facts about them. Errors: no_input (no such folder, no pictures), usage (a

@@ -34,7 +34,7 @@ constexpr double views = 6.0;
 /// Options of image_train and image_eval for devices, ranks and arithmetic.
 const std::vector<std::string> device_options{"device", "precision", "convolution", "isa", "threads"};
 
-/// True if the path `inner` equals `outer` or is inside it. Both paths are canonical.
+/// True if the path `inner` equals `outer` or is a path inside `outer`. Both paths are canonical.
 bool contains(const fs::path& outer, const fs::path& inner) {
   const fs::path relative = inner.lexically_relative(outer);
   return !relative.empty() && *relative.begin() != "..";
@@ -117,7 +117,8 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() {
   if (request_.fresh) return std::nullopt;
   const std::string place = train_dir_.string();
   std::optional<TrainingPlan> plan = read_plan(train_dir_);
-  if (!plan || list_checkpoints(train_dir_).empty()) return std::nullopt;  // no training would be lost
+  // Without checkpoints, a new plan replaces no training.
+  if (!plan || list_checkpoints(train_dir_).empty()) return std::nullopt;
   check_pictures(*plan);
   const std::string shorter = plan->conversion.size() > 1 ? plan->conversion[1] : "";
   if (full_path(plan->data) != data_dir_ || plan->conversion != conversion(shorter).options) {
@@ -157,10 +158,11 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() {
 }
 
 bool PictureTraining::is_finished(const TrainingPlan& plan) const {
-  if (request_.given.epochs > 0.0) return false;  // the new training may be longer
+  if (request_.given.epochs > 0.0) return false;  // with --epochs, the training may be longer than in the plan
   const std::int64_t newest = list_checkpoints(train_dir_).front();
   std::optional<PacePoint> pace = plan.minutes > 0.0 ? logged_pace(train_dir_, newest) : std::nullopt;
-  if (pace && pace->time_budget != time_budget_of(train_dir_)) return false;  // the plan has been extended
+  // True if the time budget was extended after the point was logged.
+  if (pace && pace->time_budget != time_budget_of(train_dir_)) return false;
   return newest >= request_.given.max_steps.value_or(pace ? pace->last_step : plan.steps);
 }
 
@@ -332,7 +334,7 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   if (length.seconds > 0.0) settings += fmt::format("time-budget = {:.1f}\n", length.seconds);
   const std::int64_t eval_every = std::max<std::int64_t>(1, length.expected / evaluations);
   if (!plan.watched.empty()) settings += fmt::format("eval-every = {}\n", eval_every);
-  // Disables the best checkpoint, because the test pictures must not select the network.
+  // Disables the best checkpoint, because the test pictures must not influence which checkpoint is used.
   if (plan.watched == "test") settings += "keep-best = false\n";
   if (request_.fresh) check_not_running("--fresh");
   replaces_training_ = request_.fresh && holds_training();

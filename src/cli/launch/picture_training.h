@@ -31,7 +31,7 @@ struct GivenOptions {
   bool has_length() const { return max_steps.has_value() || epochs > 0.0; }
 };
 
-/// Choices of the user. Empty text and 0: the default.
+/// The user's choices. An empty text or the number 0 means the default.
 struct TrainingRequest {
   double minutes = 0.0;             ///< time for everything, from the conversion to the last evaluation
   double more_minutes = 0.0;        ///< additional time for the training of an earlier plan
@@ -113,7 +113,8 @@ class PictureTraining {
   /// Checks that the plan belongs to these pictures. If the pictures have moved, updates the plan. Errors: usage.
   void check_pictures(TrainingPlan& plan);
   const FolderLock& lock_data();
-  /// Errors: usage (image_train still runs in the train directory). `option`: for the message.
+  /// Checks that no training runs in the train directory. Errors: usage (image_train still runs in the train
+  /// directory). `option`: for the message.
   void check_not_running(const char* option) const;
   /// The length of a training: the user's choice, or the number of steps that fit into the time.
   struct Length {

@@ -41,11 +41,11 @@ inline constexpr const char* error_file_variable = "CARILLON_ERROR_FILE";
 inline constexpr const char* code_file_variable = "CARILLON_CODE_FILE";
 
 /// Runs a launcher of ranks, such as mpirun, until its end. Sets error_line of the result. The exit code is the code of
-/// the rank on this machine that failed first. If no rank failed, it is 75 if the ranks were stopped after a
+/// the rank on this machine that failed first. If no rank failed, the code is 75 if the ranks were stopped after a
 /// checkpoint, otherwise the exit code of the launcher. Errors: as run_child.
 ChildResult run_launcher(const std::vector<std::string>& words, ChildSettings settings);
 
-/// Prints the error line of a failed run again, after the lines of mpirun.
+/// If the ranks of a run printed an error line, prints this line again, after the lines of mpirun.
 void repeat_error(const ChildResult& result);
 
 /// How a training or an evaluation starts.
@@ -67,8 +67,9 @@ struct Launch {
 
 // --ranks: a training program starts itself under mpirun, once per rank. The ranks get --ranks 0.
 
-/// `launcher`: the value of launcher_variable (launcher.h) at the start of the program, because MPI_Init also sets such
-/// variables. Errors: usage (--ranks, although a launcher started this process).
+/// Checks that --ranks is not used under a launcher. `launcher`: the value of launcher_variable (launcher.h) at the
+/// start of the program, because MPI_Init also sets such variables. Errors: usage (--ranks, although a launcher started
+/// this process).
 void check_ranks(const DeviceOptions& options, const std::string& launcher);
 
 /// The words after the program's name for each rank: `words` with --ranks 0 in place of their --ranks. The option must

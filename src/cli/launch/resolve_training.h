@@ -19,7 +19,7 @@ namespace carillon {
 /// cutmix with batches of one sample; a shuffle window smaller than a step).
 void resolve_batch(DataOptions& data, ScheduleOptions& schedule, const ProgramSpec& program_spec, int rank_count);
 
-/// Errors: usage (--audit on a GPU).
+/// Checks that options for CPUs are not used on a GPU. Errors: usage (--audit on a GPU).
 void check_cpu_only_options(const TrainOptions& options, const Device& device);
 
 /// The number of batches of a rank that are in memory at a time, and the option that sets the size of a batch.
@@ -34,8 +34,8 @@ bool has_bits_of_any_rank_count(const DataOptions& data, const Mpi& mpi);
 /// idle. `thread_count`: threads that compute micro-batches; 1 on a GPU.
 void warn_of_micro_batches(const DataOptions& data, const Mpi& mpi, int thread_count);
 
-// The following functions check the images of a training's evaluations. Their shape may differ from the shape of the
-// training images.
+// The following functions check the images of a training's evaluations. The shape of these images may differ from the
+// shape of the training images.
 
 /// Checks that two networks have the same variables and buffers. Errors: usage (names or shapes depend on the image
 /// size).
@@ -49,7 +49,7 @@ void check_evaluation_images(const TrainOptions& options, const std::string& siz
 /// `local_ranks`: number of ranks on this host. Errors: usage.
 void check_evaluation_fits(const TrainOptions& options, const std::string& size, const Device& device, int local_ranks);
 
-/// The value of LoggingOptions::faster_choice for these options. It recommends fewer steps. It also recommends
+/// The value of LoggingOptions::faster_choice for these options. The text recommends fewer steps. It also recommends
 /// ProgramSpec::fast_network at fast_image_size if this network needs much less work per image. Empty if the program
 /// has no fast network or the data are synthetic. `options`: options with resolved network, task and records.
 /// `evaluates_other_size`: whether --eval-image-size is set.

@@ -43,7 +43,7 @@ struct RestartedTraining {
 /// `restarts` repetitions in a row without a newer checkpoint in the train directory, it stops. A restart omits
 /// --fresh, except if a checkpoint from before the first start still exists. If no restart is left, the exit code is
 /// 70. If `restarts` is 0, the exit code of the training is returned. After a stop signal there is no restart, and the
-///     exit code 71 becomes 75. Errors: as run_child.
+/// exit code 71 becomes 75. Errors: as run_child.
 ChildResult run_with_restarts(const RestartedTraining& training);
 
 }  // namespace carillon

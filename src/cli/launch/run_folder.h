@@ -1,5 +1,6 @@
 // Run folder: the train directory of a run, and the plan that it contains. The plan stores the decisions of `carillon
-// train`. If the user repeats the command, it continues the plan. The other commands read the plan to find the records.
+// train`. If the user repeats `carillon train`, the command continues the plan. The other commands read the plan to
+// find the records.
 #pragma once
 
 #include <cstdint>

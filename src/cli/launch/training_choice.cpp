@@ -23,12 +23,13 @@
 namespace carillon {
 namespace {
 
-/// The time must suffice for this many epochs of a candidate, because a larger network has no advantage with fewer
-/// epochs.
+/// A candidate is suitable only if the time suffices for this many epochs of it. With fewer epochs, a larger network
+/// has no advantage.
 constexpr double wanted_epochs = 15.0, wanted_fine_tuning_epochs = 5.0;
-/// The largest number of epochs; more epochs improve the result little.
+/// The largest number of epochs that the rule plans: further epochs improve the result little.
 constexpr std::int64_t most_epochs = 200;
-/// Without --minutes, the planned time is the time that the first candidate needs for this many epochs, within limits.
+/// Without --minutes, the planned time is the time that the first candidate needs for this many epochs, but at least
+/// shortest_training_seconds and at most most_seconds.
 constexpr double usual_epochs = 100.0, usual_fine_tuning_epochs = 20.0, most_seconds = 1800.0;
 
 /// Networks with layer norms are trained with adamw.
@@ -122,7 +123,7 @@ TrainingChoice choose_training(const ChoiceInput& input) {
       return choice.seconds < epochs * epoch_of(candidate);
     } catch (const Error& error) {
       if (error.code() != ExitCode::usage) throw;
-      return true;  // the network refuses the size, or it needs too much memory
+      return true;  // the network refuses the size, or needs too much memory
     }
   };
   for (std::size_t i = 1; i < candidates.size(); ++i) {
@@ -150,8 +151,8 @@ std::int64_t ranks_for(std::int64_t batch_size, int processors) {
   return ranks;
 }
 
-/// With at most this many pictures per step, batch norms keep the statistics of the weights that a training starts
-/// from.
+/// With at most this many pictures per step, a fine-tuning freezes batch norms: they keep the statistics of the given
+/// weights.
 constexpr std::int64_t most_frozen = 32;
 
 std::string training_settings(const TrainingChoice& choice, std::int64_t steps) {
@@ -195,8 +196,8 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
     set("regularization", 0.0001);
     smooth_labels(0.1);
   } else if (has_only_shifts(choice.candidate)) {
-    // The settings of jobs/recipes/cifar10_94.cfg, adapted to fewer and smaller batches: a rate of 0.6 for 128
-    // pictures.
+    // The settings of jobs/recipes/cifar10_94.cfg, adapted to fewer pictures per step and fewer steps. The learning
+    // rate is 0.6 for 128 pictures per step, and proportional to the pictures per step.
     set("learning-rate", 0.6 * batch / 128.0);
     set("momentum", 0.85);
     set("weight-decay", 0.00133);

@@ -43,7 +43,7 @@ std::int64_t evaluation_size_for(const Candidate& candidate);
 /// The candidates of the rule, in ascending order of their work per picture.
 std::vector<Candidate> training_candidates();
 
-/// The image sizes of a fine-tuning, in ascending order.
+/// The image sizes from which the rule chooses for a fine-tuning, in ascending order.
 std::vector<std::int64_t> fine_tuning_sizes();
 
 /// Choices that the user made on the command line.
@@ -87,12 +87,12 @@ struct TrainingChoice {
 };
 
 /// Chooses the last candidate before the first unsuitable one; the first candidate is always suitable. A candidate is
-/// unsuitable if the time is too short for it to process each picture often enough, or if its images are larger than
-/// the usual side of the pictures. If no time is given, the rule plans the time that the first candidate needs for many
-/// epochs, within limits.
+/// unsuitable if the time is too short for it to process each picture often enough. It is also unsuitable if its
+/// network refuses its image size, or if its images are larger than the median shorter side of the pictures. If no time
+/// is given, the rule plans the time that the first candidate needs for many epochs, within limits.
 TrainingChoice choose_training(const ChoiceInput& input);
 
-/// The largest useful number of steps (the rule limits the number of epochs).
+/// The largest number of steps that the rule plans, which follows from its largest number of epochs.
 std::int64_t most_steps(std::int64_t pictures, std::int64_t batch_size);
 
 /// The default number of pictures per step for a training on this many pictures.

@@ -23,7 +23,8 @@ void declare(OptionSet& set, TrainOptions& options);
 void check_combinations(const OptionSet& set, const TrainOptions& options);
 
 /// The options that have no effect on a run with these options: options of another schedule or update rule, and options
-/// of disabled features. Their values may differ between a run and its resumption. The records must be resolved.
+/// of disabled features. The values of these options may differ between a run and its resumption. The records must be
+/// resolved.
 std::vector<std::string_view> options_without_effect(const TrainOptions& options);
 std::vector<std::string_view> options_without_effect(const DataOptions& options);
 std::vector<std::string_view> options_without_effect(const OptimizerOptions& options);
@@ -55,7 +56,8 @@ void check_rule_options(const OptionSet& set, const std::vector<RuleName>& rules
 void check(const OptionSet& set, const OptimizerOptions& options);
 void declare(OptionSet& set, ScheduleOptions& options);
 void check(const OptionSet& set, const ScheduleOptions& options);
-/// `length`: result of length_text. Errors: usage (the schedule ends within its warm-up).
+/// Checks the end of the schedule. `length`: result of length_text. Errors: usage (the schedule ends within its
+/// warm-up).
 void check_end(const ScheduleOptions& options, std::int64_t max_steps, const std::string& length);
 /// Sets `epochs` to 0 if --max-steps overrides --epochs. Errors: usage (one source, such as the command line, gives
 /// both).

@@ -74,7 +74,7 @@ OptionSet::Source OptionSet::command_line(int argc, const char* const* argv) {
   for (const Option& option : options_) {
     for (const std::string& name : {option.name, option.alias}) {
       if (name.empty()) continue;
-      auto* value = po::value<std::vector<std::string>>();  // `description` will own it
+      auto* value = po::value<std::vector<std::string>>();  // `description` will own `value`
       add(name.c_str(), option.takes_many ? value->multitoken() : value, option.help.c_str());
     }
   }

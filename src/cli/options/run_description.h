@@ -19,7 +19,7 @@ enum class Scope {
 
 class RunDescription {
  public:
-  /// `name`: an option's name with `_` for `-`, or words with spaces for a fact.
+  /// Adds a setting. `name`: an option's name with `_` for `-`, or words with spaces for a fact.
   void add(std::string name, FieldValue value, Scope scope);
   /// Changes the value of a setting if there is one of this name.
   void replace(const std::string& name, const FieldValue& value);

@@ -29,7 +29,7 @@ void require_one_kind(const Mpi& mpi, Device& device) {
 /// Returns advice if ranks on one host see one GPU each, otherwise an empty text. Call it only if no two ranks share a
 /// GPU.
 std::string advice_on_hidden_gpus(std::span<const GpuPlace> gpus) {
-  std::map<std::string, int> ranks;  // ranks by host
+  std::map<std::string, int> ranks;  // number of ranks by host
   for (const GpuPlace& place : gpus) {
     if (place.visible_gpus != 1 || ++ranks[place.host] == 1) continue;
     return fmt::format(

@@ -52,7 +52,7 @@ class Communicator {
   virtual void start_allreduce_mean(std::span<float> bucket, Stream& stream) = 0;
 
   /// Factor that turns the result of start_allreduce_mean() into a mean: 1, or 1 / size() if the backend returns sums.
-  /// The optimiser applies it in its update pass.
+  /// The optimiser applies the factor in its update pass.
   virtual float result_scale() const { return 1.0f; }
 
   /// As start_allreduce_mean(), but never rounds to the wire format. Used for the loss and the control flags.
@@ -69,7 +69,7 @@ class Communicator {
   /// Copies root's values to all ranks. Collective and blocking. Not allowed between acquire() and finish().
   virtual void broadcast(std::span<float> values, int root) = 0;
 
-  /// Replaces the values by their mean over the ranks. Meant for small arrays, e.g. running statistics; they may be
+  /// Replaces the values by their mean over the ranks. Meant for small arrays, e.g. running statistics. `values` may be
   /// anywhere in device memory. Collective and blocking. Not allowed between acquire() and finish().
   virtual void mean(std::span<float> values) = 0;
 
@@ -79,7 +79,7 @@ class Communicator {
   virtual void all_gather(std::span<float> values, Stream& stream);
 
   /// The memory that the ranks share; null on GPUs and if there are several hosts. Lives as long as the communicator. A
-  /// step that averages through it needs neither acquire() nor finish().
+  /// step that averages through this memory needs neither acquire() nor finish().
   virtual SharedHostMemory* shared_host_memory() { return nullptr; }
 
   /// True if acquire(), start_allreduce_mean(), all_gather() and finish() may be captured in a CUDA graph. Their host

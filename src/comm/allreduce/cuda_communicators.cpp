@@ -29,8 +29,8 @@ std::vector<GpuPlace> gather_gpus(const Mpi& mpi, const CudaDevice& device) {
   return places;
 }
 
-/// Page-locks memory that it does not own, until destruction. If locking fails, copies still work, but each blocks the
-/// host.
+/// Page-locks memory that it does not own, until destruction. If locking fails, copies still work, but each copy blocks
+/// the host.
 class PageLock {
  public:
   explicit PageLock(std::span<std::byte> memory) {

@@ -1,7 +1,7 @@
 // Host communicator: averages gradients in host memory, by shared memory within a host and by messages between hosts.
 //
 // The ranks of a host map each other's gradients. Local rank r sums slice r of a bucket over its host, in place in its
-// own array. It exchanges the slice with the owners of slice r on the other hosts. Then every rank copies the other
+// own array. Rank r exchanges the slice with the owners of slice r on the other hosts. Then every rank copies the other
 // slices from their owners. So a sum is (sum over the ranks of host 0) + (sum over the ranks of host 1) + ... A run on
 // one host sends no messages. A host with one rank makes no copies. If hosts have different numbers of ranks, some
 // ranks of the larger hosts own no slice.
@@ -11,8 +11,9 @@
 //
 // The first message is sent as soon as a bucket is complete on all ranks of the host, so messages overlap with the
 // backward pass. The counters of SharedArrays:
-//   started: buckets with complete gradients     reduced: buckets with the mean in this rank's own slice
-//   copied: steps in which this rank has read all slices of the others
+//   started: number of buckets with complete gradients
+//   reduced: number of buckets with the mean in this rank's own slice
+//   copied: number of steps in which this rank has read all slices of the other ranks
 // A rank writes new gradients only after all ranks have copied the previous gradients (acquire).
 //
 // In a run on one host, a rank need not read all means: see SharedHostMemory.
@@ -214,7 +215,7 @@ class HostCommunicator final : public Communicator {
   std::unique_ptr<SharedArrays> arrays_;
   std::unique_ptr<SharedHostMemory> memory_;
   std::vector<Bucket> buckets_;            // buckets of this step, in order
-  std::size_t summed_ = 0;                 // buckets that are summed over the host
+  std::size_t summed_ = 0;                 // number of buckets of this step that are summed over the host
   std::uint64_t finished_ = 0, step_ = 0;  // number of buckets, and of steps, before this step
 };
 

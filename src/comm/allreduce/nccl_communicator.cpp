@@ -92,7 +92,7 @@ class NcclCommunicator final : public Communicator {
 
   ~NcclCommunicator() override {
     if (abort_.joinable()) {
-      abort_.join();  // ends soon, because the captured graphs are destroyed now
+      abort_.join();  // the thread ends soon, because the captured graphs are destroyed now
     } else if (std::uncaught_exceptions() > exceptions_before_) {
       static_cast<void>(ncclCommAbort(nccl_));  // finalizing waits for peers, which may be gone
     } else {

@@ -26,7 +26,7 @@ class HostMemory final : public SharedHostMemory {
   void gather(std::span<float> values) const override;
 
  private:
-  /// As on_rank.
+  /// The address in the own array of `rank` that corresponds to `values` in this rank's own array.
   const float* peers_copy(int rank, const float* values) const { return own_->array(rank) + (values - own_->own()); }
   /// If no lower rank is alive: calls finish(rank) for each ended rank that has not arrived.
   void finish_for_ended(const std::function<void(int rank)>& finish);

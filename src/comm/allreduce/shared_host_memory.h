@@ -50,7 +50,7 @@ class SharedHostMemory {
   Slice shard(std::size_t count) const { return shard(count, rank()); }
   /// Translates `own`, an address in this rank's own array, to the same offset in the own array of `rank`.
   virtual std::byte* on_rank(int rank, std::byte* own) const = 0;
-  /// Computes the means over the ranks of the elements of `values`, which is a part of an own array. All threads of
+  /// Computes the mean over the ranks for each element of `values`, which is a part of an own array. All threads of
   /// this rank call `take` concurrently, with blocks of means that fit the first-level cache, or with larger ranges if
   /// there is only one rank. `first` counts from the start of `values`. The means have the same bits as the
   /// communicator's means. No rank may write these elements during the call.
@@ -60,8 +60,8 @@ class SharedHostMemory {
   virtual void gather(std::span<float> values) const = 0;
 };
 
-/// `host`: the ranks of a run on one host. `own`: the own arrays of the communicator, null until they are allocated.
-/// `host` and `own` outlive the result. `factor` multiplies the sums.
+/// Makes the SharedHostMemory of a run on one host. `host`: the ranks of a run on one host. `own`: the own arrays of
+/// the communicator, null until they are allocated. `host` and `own` outlive the result. `factor` multiplies the sums.
 std::unique_ptr<SharedHostMemory> make_shared_host_memory(const Members& host, const std::unique_ptr<SharedArrays>& own,
                                                           SumOrder order, float factor);
 

@@ -21,10 +21,10 @@ struct CpuShare {
 };
 
 /// Chooses and binds this rank's CPUs. If the launcher gave each rank of the host its own CPUs, that binding is kept.
-/// Unbound ranks divide the host's usable CPUs. Ranks with mpirun's default binding do the same, because this binding
-/// leaves cores idle. Binds the calling thread and all threads that this thread starts later. Sets the number of OpenMP
-/// threads: one per physical core of this rank. If the control group has a CPU quota, its ranks divide the quota, which
-/// limits this number. `requested_threads` > 0 overrides this number. Collective.
+/// Unbound ranks divide the host's usable CPUs. Ranks with mpirun's default binding count as unbound, because this
+/// binding leaves cores idle. Binds the calling thread and all threads that this thread starts later. Sets the number
+/// of OpenMP threads: one per physical core of this rank. If the control group has a CPU quota, its ranks divide the
+/// quota, which limits this number. `requested_threads` > 0 overrides this number. Collective.
 CpuShare take_cpu_share(const Mpi& mpi, int requested_threads);
 
 /// The part of `cpus` for process `index` of `count`: contiguous and at least one CPU. Processes share a CPU only if

@@ -94,7 +94,7 @@ Members::Members(MPI_Comm own, BoundedWait bounded_wait) : comm_(own), bounded_w
 void Members::free(MPI_Comm comm) { MPI_Comm_free(&comm); }
 
 Members Members::split(int color, int key) const {
-  meet(*this, "a split");  // waits with a limit; the next calls wait without one
+  meet(*this, "a split");  // waits with a limit, because MPI_Comm_split waits without one
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm(), color, key, &part), "MPI_Comm_split");
   std::vector<int> ranks = own_ranks(part);

@@ -30,9 +30,9 @@ void progress_mpi();
 /// "rank 3", "ranks 1, 2 and 3", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 more".
 std::string rank_list(std::vector<int> ranks);
 
-/// A wait for other ranks. It polls `spins` times, then yields the core between polls, because there may be more ranks
-/// than cores. After that, every 16th poll makes MPI progress and, if there is a limit or an observer, reads the clock.
-/// If the condition already holds, the wait costs one poll.
+/// A wait for other ranks. The wait polls `spins` times, then yields the core between polls, because there may be more
+/// ranks than cores. After that, every 16th poll makes MPI progress and, if there is a limit or an observer, reads the
+/// clock. If the condition already holds, the wait costs one poll.
 class BoundedWait {
  public:
   /// `ranks`: [members] the rank number that error messages use.
@@ -136,9 +136,9 @@ class PointToPoint {
   /// Abandons messages that have not arrived. MPI may still read and write their memory.
   ~PointToPoint();
 
-  /// `bytes` must not change until `wait` returns.
+  /// Starts to send `bytes` to member `to`. `bytes` must not change until `wait` returns.
   void send(std::span<const std::byte> bytes, int to);
-  /// `to` must be as long as the message that `from` sends.
+  /// Starts to receive a message of member `from`. `to` must be as long as this message.
   void receive(std::span<std::byte> to, int from);
 
   /// Returns when all messages are sent and received. Errors: lost_rank if the limit of the members passes first.

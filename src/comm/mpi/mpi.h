@@ -19,7 +19,7 @@
 
 namespace carillon {
 
-/// Observes the waits of a rank on its main thread. It may end a wait by throwing.
+/// Observes the waits of a rank on its main thread. The observer may end a wait by throwing.
 class WaitObserver {
  public:
   virtual ~WaitObserver() = default;
@@ -75,7 +75,7 @@ class Mpi {
   /// [size()] The host number of each rank. Hosts are numbered 0, 1, ... in the order of their lowest ranks.
   const std::vector<int>& hosts() const { return hosts_; }
 
-  /// Limits the waits of the functions below on this rank. They throw lost_rank if a wait exceeds the limit.
+  /// Limits the waits of the functions below on this rank. The functions throw lost_rank if a wait exceeds the limit.
   void limit_waits(WaitLimit limit) const;
 
   /// The text of each rank, by rank [size()], or of each rank of this host, by local rank [local_size()]. Texts may

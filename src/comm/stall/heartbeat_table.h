@@ -24,7 +24,7 @@ bool is_step_phase(int phase);
 class Stillness {
  public:
   explicit Stillness(double max_gap) : max_gap_(max_gap) {}
-  /// Seconds since `sign` last changed. `time`: now.
+  /// Seconds since `sign` last changed. `time`: the present table_time.
   double seconds(std::uint64_t sign, double time);
 
  private:
@@ -99,8 +99,9 @@ class HeartbeatTable {
   std::string activity_text(int member) const;
   /// "rank 2 hangs, stopped by a signal: it has been in data of step 812 for 61 s"
   std::string stall_text(int member) const;
-  /// Another member: one that is stopped by a signal or, if there is none, the one that is furthest behind this member
-  /// by steps and phases. Nullopt: no other member is stopped or behind.
+  /// Returns the member that probably delays this member. This is another member that is stopped by a signal or, if
+  /// there is none, the member that is furthest behind this member by steps and phases. Nullopt: no other member is
+  /// stopped or behind.
   std::optional<int> slowest_member() const;
 
  private:

@@ -45,7 +45,8 @@ void RunEnd::follow() const {
   if (!table_.is_lowest()) return;
   const std::string saved = save().value_or("");
   if (!saved.empty() && settings_.print) settings_.print("another rank ended the run" + saved);
-  table_.mark_saved();  // stops other ranks from trying. Print first: the second thread now exits
+  // After this call, the other ranks do not save, and the second thread exits. Therefore the output precedes the call.
+  table_.mark_saved();
   exit_process();
 }
 
@@ -80,7 +81,7 @@ void RunEnd::follow_on_second_thread() {
     exit_process();
   }
   if (table_.ending_member_has_ended() && table_.is_saved()) exit_process();
-  if (has_stopped_updates_) follow();  // the main thread may be blocked
+  if (has_stopped_updates_) follow();  // the main thread may be blocked, because updates are stopped
   if (takes_too_long) exit_process();
 }
 

@@ -43,26 +43,26 @@ class RunEnd {
   /// Sets how to save the last completed step. With empty functions the step is not saved.
   void save_before_exit(SaveBeforeExit save);
 
-  // The main thread calls these about ten times a second in each wait.
+  // The main thread calls the next two functions about ten times a second in each wait.
   /// Acts if another rank ends the run. While the process of that rank runs, returns. Once that process has ended,
   /// exits. If nothing is saved by then, the lowest rank saves and exits, and the others return.
   void follow() const;
   /// Ends the run if one of `ranks` is on this host and has ended, or if the launcher ends the run. Errors: lost_rank
   /// (only without StallDetectorSettings::print).
   void still_waiting(std::string_view operation, std::span<const int> ranks, double seconds);
-  // The main thread calls this.
+  // The main thread calls the next function.
   /// Saves, and calls StallDetectorSettings::end_run with the line, which may end the process. Requires
   /// HeartbeatTable::is_first_to_end. Errors: lost_rank (its message is the line).
   [[noreturn]] void end(const std::string& line);
 
-  // The second thread calls these a few times per second.
+  // The second thread calls the next two functions a few times per second.
   /// Ends this process if another rank, or the main thread of this rank, ends the run. This process exits after the
   /// rank that ends the run has saved and exited. If look_on_second_thread has stopped the updates, does the same as
   /// `follow`. After a time limit, exits in any case, for example if a file system hangs. If this rank ends the run,
   /// first prints its line.
   void follow_on_second_thread();
-  /// Ends the run as `still_waiting` does. This is for a main thread that cannot check the other ranks itself, because
-  /// it computes or because its MPI call does not return. `still`: seconds since the last heartbeat of the main thread.
+  /// Ends the run as `still_waiting` does. Used for a main thread that cannot check the other ranks itself, because it
+  /// computes or because its MPI call does not return. `still`: seconds since the last heartbeat of the main thread.
   void look_on_second_thread(double still);
 
   /// "waited 61 s for ranks 1 and 2 on n2 in averaging"

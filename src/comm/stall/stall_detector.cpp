@@ -67,7 +67,7 @@ class StallDetector::OwnThread {
         run_end_.follow_on_second_thread();
         continue;
       }
-      // Read the phase first: a heartbeat precedes each change of it.
+      // The phase is read before the heartbeats: each change of the phase follows a heartbeat.
       const double longest = allowed(table_.own().phase.load(std::memory_order_acquire));
       const double still = stillness.seconds(table_.own().signs.load(std::memory_order_acquire), table_time());
       run_end_.look_on_second_thread(still);
@@ -149,7 +149,7 @@ void StallDetector::enter(Phase phase, std::int64_t step) {
   // After a whole step, all ranks have left the phases before this step.
   if (own.phase == static_cast<int>(Phase::compute) && phase == Phase::data) phase_of_others_ = phase;
   if (longest_share(phase) > longest_share(phase_of_others_)) phase_of_others_ = phase;
-  table_->beat();  // first: no rank must see the old heartbeat with the new phase
+  table_->beat();  // precedes the change of the phase: no rank must see the new phase with the old heartbeat
   own.step.store(step, std::memory_order_relaxed);
   own.since.store(time, std::memory_order_relaxed);
   own.phase.store(static_cast<int>(phase), std::memory_order_release);

@@ -84,7 +84,7 @@ class StallDetector final : public WaitObserver {
   /// A heartbeat within a long phase. Main thread only.
   void heartbeat();
   /// Records that an error with this code ends this rank, and therefore the run. The other ranks of the host then
-  /// neither save nor print. They exit with the same code after the process of this rank has ended.
+  /// neither save nor print. The other ranks exit with the same code after the process of this rank has ended.
   void mark_failure(ExitCode code);
   /// Sets how to save the last completed step before the run ends. If this rank itself hangs, nothing is saved.
   void save_before_exit(SaveBeforeExit save) { run_end_.save_before_exit(std::move(save)); }
@@ -99,7 +99,8 @@ class StallDetector final : public WaitObserver {
   /// The states of the ranks of this host, by rank.
   std::vector<RankActivity> activities() const;
 
-  /// Errors: lost_rank if a rank has stalled or its process has ended; names the rank, its phase and its step.
+  /// Ends the wait with an error if it cannot succeed. Errors: lost_rank if a rank has stalled or its process has
+  /// ended; names the rank, its phase and its step.
   void still_waiting(std::string_view operation, std::span<const int> ranks, double seconds) override;
   void waited(double seconds) override;
   bool has_ended(int rank) const override;

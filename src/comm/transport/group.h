@@ -33,8 +33,8 @@ class Members;
 
 class Group {
  public:
-  /// An operation in progress. Its values must not be used before `wait` returns. It must be destroyed before its
-  /// group.
+  /// An operation in progress. Its values must not be used before `wait` returns. The operation must be destroyed
+  /// before its group.
   class Pending {
    public:
     virtual ~Pending() = default;

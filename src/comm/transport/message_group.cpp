@@ -114,7 +114,8 @@ class MessageGroup final : public Group {
     return others;
   }
 
-  /// Message memory: if messages are rounded, [values.size()] outgoing; then [ranks][slice] incoming.
+  /// A reduce-scatter in progress. Its memory holds [values.size()] outgoing elements, only if messages are rounded,
+  /// and then [ranks][slice] incoming elements.
   class ReduceScatter final : public Pending {
    public:
     ReduceScatter(MessageGroup& group, std::span<float> values)
@@ -165,7 +166,7 @@ class MessageGroup final : public Group {
     BufferedPointToPoint<Element> exchange_;
   };
 
-  /// In place.
+  /// An all-gather in progress. Received slices directly replace the other ranks' slices of `values`.
   class AllGather final : public Pending {
    public:
     AllGather(MessageGroup& group, std::span<float> values) : exchange_(group.members_) {

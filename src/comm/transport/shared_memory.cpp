@@ -38,7 +38,7 @@ constexpr std::size_t bytes_for_messages = std::size_t{8} << 20;
 
 std::string size(std::size_t bytes) { return size_text(static_cast<double>(bytes)); }
 
-/// A file that member 0 creates. The other members open it by its path.
+/// A file that member 0 creates. The other members open the file by its path.
 struct SharedFile {
   Descriptor descriptor;
   std::string path;
@@ -230,7 +230,8 @@ std::string try_shared_segment(const Mpi& mpi, std::size_t bytes) {
 }
 
 SharedArrays::SharedArrays(const Members& members, std::size_t bytes)
-    : members_(members), segment_(members, sizeof(Progress) + bytes) {  // Progress first, then the array
+    // The part of a member has Progress first, then the array.
+    : members_(members), segment_(members, sizeof(Progress) + bytes) {
   std::byte* const own_part = segment_.part(members.rank());
   std::memset(own_part, 0, sizeof(Progress) + bytes);  // the first write places the pages near this member's cores
   new (own_part) Progress;

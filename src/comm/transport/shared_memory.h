@@ -59,7 +59,7 @@ std::string try_shared_segment(const Mpi& mpi, std::size_t bytes);
 /// One array per member, and the progress of the members in their common work.
 class SharedArrays {
  public:
-  /// Progress counters of a member, each in its own cache line. The user of the class defines what they count.
+  /// Progress counters of a member, each in its own cache line. The user of the class defines what the counters count.
   struct alignas(64) Progress {
     std::atomic<std::uint64_t> started{0};
     alignas(64) std::atomic<std::uint64_t> reduced{0};
@@ -90,7 +90,8 @@ class SharedArrays {
   void reach_for(int rank, Counter counter, std::uint64_t value) {
     (progress_[rank]->*counter).store(value, std::memory_order_release);
   }
-  /// Errors: lost_rank if the limit of the members passes first.
+  /// Waits until the counter of member `rank` has reached `goal`. Errors: lost_rank if the limit of the members passes
+  /// first.
   void wait(Counter counter, int rank, std::uint64_t goal, std::string_view operation) const {
     wait_for(rank, rank + 1, counter, goal, operation);
   }

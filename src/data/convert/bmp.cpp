@@ -181,7 +181,7 @@ class BmpReader {
   std::int64_t height_ = 0, width_ = 0;
   std::uint32_t bits_ = 0, compression_ = 0, alpha_ = 0;
   bool is_top_down_ = false;
-  std::array<std::uint32_t, 3> masks_{0xFF0000, 0x00FF00, 0x0000FF};  // red, green, blue
+  std::array<std::uint32_t, 3> masks_{0xFF0000, 0x00FF00, 0x0000FF};  // masks of red, green and blue
   std::array<Rgba, 256> palette_{};
 };
 

@@ -41,7 +41,7 @@ void check_options(const PictureConversionOptions& o) {
   }
 }
 
-/// The description of the records that this module writes. It lacks the scales.
+/// The description of the records that this module writes. DatasetInfo::scales is empty.
 DatasetInfo info_of(TargetKind target, const std::vector<std::string>& classes, const Colour& background) {
   DatasetInfo info{.classes = classes, .background = background, .target = target};
   if (target == TargetKind::numbers) info.keys.label = numbers_key;
@@ -130,7 +130,7 @@ void note_ignored(const PictureList& list, const fs::path& folder, const Convers
   }
 }
 
-/// Errors: data (fewer than two classes).
+/// Checks that the list has at least two classes. Errors: data (fewer than two classes).
 void check_classes(const PictureList& list, const fs::path& input) {
   if (list.classes.size() >= 2) return;
   const fs::path folder = input / list.classes.front();
@@ -151,8 +151,8 @@ std::vector<std::size_t> class_counts(const std::vector<ListedPicture>& pictures
   return counts;
 }
 
-/// Lists the classes or labels i for which `holds(i)` is true (names_text). `text(i)`: the name to show. Empty if there
-/// are none.
+/// Lists the names text(i) of the classes or labels i for which `holds(i)` is true (names_text). Empty if there are
+/// none.
 std::string listed_classes(std::size_t count, const std::function<bool(std::size_t)>& holds,
                            const std::function<std::string(std::size_t)>& text) {
   std::vector<std::string> names;
@@ -278,7 +278,7 @@ PictureSplits list_splits(const PictureConversionOptions& options, const fs::pat
   return {list.target, std::move(list.classes), {{options.split, std::move(list.pictures)}}};
 }
 
-/// The mean and the deviation of each number. If all numbers are equal, their deviation counts as 1.
+/// The mean and the deviation of each number. If a number is equal in all pictures, its deviation counts as 1.
 std::vector<NumberScale> scales_of(const std::vector<ListedPicture>& pictures, std::size_t count) {
   std::vector<NumberScale> scales(count);
   const auto pictures_count = static_cast<double>(pictures.size());

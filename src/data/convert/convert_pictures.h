@@ -45,7 +45,8 @@ CompleteSplit make_picture_shards(const std::string& name, const std::vector<Lis
 
 struct PictureConversionOptions {
   PictureConversion conversion;
-  /// Nullopt: the background of the records that are already in the output, else white.
+  /// Colour behind transparent pixels. Nullopt: the background of the records that are already in the output, or white
+  /// if there are none.
   std::optional<Colour> background;
   std::string split = "train";
   bool names_split = false;  ///< true if the user gave `split`; other splits in the output then stay

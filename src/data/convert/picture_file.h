@@ -66,8 +66,8 @@ struct UnsupportedPicture {
   std::string reason;
 };
 
-/// These functions decode the first image of a file to `whole`, composited on `background`. They return the orientation
-/// of the decoded pixels (PictureInfo). Errors: data, without the name of the file; UnsupportedPicture.
+/// These functions decode the first image of a file to `whole`, composited on `background`. Each function returns the
+/// orientation of the decoded pixels (PictureInfo). Errors: data, without the name of the file; UnsupportedPicture.
 int read_tiff(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);
 int read_webp(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);
 int read_gif(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);

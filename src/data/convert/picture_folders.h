@@ -25,7 +25,7 @@ bool is_picture(const std::filesystem::path& path);
 /// archivers add, such as @eaDir and __MACOSX. Errors: io.
 std::vector<std::filesystem::directory_entry> entries_of(const std::filesystem::path& folder);
 
-/// True if the entry is a folder, or a link to one.
+/// True if the entry is a folder, or a link to a folder.
 bool is_folder(const std::filesystem::directory_entry& entry);
 
 /// Files that are ignored, for a message.
@@ -39,14 +39,14 @@ struct IgnoredFiles {
 };
 
 struct FolderScan {
-  /// Folder by folder; within a folder, sorted by the bytes of their names.
+  /// The pictures, folder by folder; in a folder, the pictures are sorted by the bytes of their names.
   std::vector<std::filesystem::path> pictures;
   IgnoredFiles ignored;  ///< files that are not pictures
 };
 
 /// Scans a folder and its subfolders, without the entries that entries_of omits. The scan follows links, and reads each
-/// real folder once, under its first name. It ignores a link back to `outer`. If it cannot read a folder, it adds the
-/// folder's path to `pictures`, so that a later report says that the folder cannot be opened.
+/// real folder once, under its first name. The scan ignores a link back to `outer`. If it cannot read a folder, it adds
+/// the folder's path to `pictures`, so that a later report says that the folder cannot be opened.
 FolderScan scan_folder(const std::filesystem::path& folder, const std::filesystem::path& outer = {});
 
 /// True if the folder holds a picture directly. Errors: io.

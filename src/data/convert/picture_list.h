@@ -34,7 +34,8 @@ class ClassCheck {
   /// True if the class `name` is known, or if no classes are known.
   bool allows(const std::string& name) const { return names_.empty() || names_.contains(name); }
 
-  /// Errors: data (`name` is not a known class). `where`: the place that contains the name, for the message.
+  /// Checks that the class `name` is known. Errors: data (`name` is not a known class). `where`: the place that
+  /// contains the name, for the message.
   void require(const std::string& name, const std::string& where) const;
 
  private:

@@ -84,8 +84,8 @@ class PnmReader {
     return static_cast<std::uint16_t>(byte(at_ + static_cast<std::size_t>(column / 8)) >> (7 - column % 8) & 1);
   }
 
-  /// A sample that is written as bytes. It has two bytes, the higher byte first, if the largest value requires two
-  /// bytes.
+  /// A sample that is written as bytes. If the largest value requires two bytes, the sample has two bytes, the higher
+  /// byte first.
   std::uint16_t byte_sample() {
     const std::uint16_t first = byte(at_++);
     return most_ < 256 ? first : static_cast<std::uint16_t>(first << 8 | byte(at_++));

@@ -36,7 +36,7 @@ struct SplitSize {
   std::size_t count = 0;
 };
 
-/// Writes record `i` to `record`; returns false to skip the record. It is called once per record, in order.
+/// Writes record `i` to `record`; returns false to skip the record. make_shards calls it once per record, in order.
 using RecordMaker = std::function<bool(std::size_t i, std::string& record)>;
 
 /// Fills an empty Example with image `i` of a split. Each source format has its own encoder.
@@ -81,9 +81,9 @@ CompleteSplit make_image_shards(const ImageSplit& split, std::size_t shard_count
 
 /// Reads the splits "train" and "test" from the four files in `directory` or in folders up to two levels deep. The
 /// files have the names in mnist_source.cpp, or names of other programs and of variants of MNIST:
-/// train-images.idx3-ubyte, emnist-digits-test-images-idx3-ubyte. They may be compressed (SourceFile).
-/// Errors: no_input; data (two files for the same content; wrong magic number, dimensions or counts, missing or
-/// trailing bytes, a label above 9).
+/// train-images.idx3-ubyte, emnist-digits-test-images-idx3-ubyte. The files may be compressed (SourceFile). Errors:
+/// no_input; data (two files for the same content; wrong magic number, dimensions or counts, missing or trailing bytes,
+/// a label above 9).
 std::vector<ImageSplit> read_mnist(const std::filesystem::path& directory);
 
 /// Writes the features image_raw (bytes, 784, row-major 28 x 28), pixels (int64, the pixel count) and label (int64).

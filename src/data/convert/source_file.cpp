@@ -23,7 +23,7 @@ bool ArchiveInput::open(archive* reader) {
   return archive_read_open(reader, this, nullptr, read_more, nullptr) == ARCHIVE_OK;
 }
 
-/// Callback of libarchive: returns the next bytes, 0 at the end, -1 after an error.
+/// Callback of libarchive: sets `bytes` to the next bytes and returns their number; 0 at the end, -1 after an error.
 la_ssize_t ArchiveInput::read_more(archive* from, void* self, const void** bytes) {
   auto& input = *static_cast<ArchiveInput*>(self);
   try {

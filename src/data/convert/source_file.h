@@ -34,7 +34,7 @@ inline std::string archive_error(archive* from) {
 class ArchiveInput {
  public:
   explicit ArchiveInput(ByteInput input);
-  ArchiveInput(const ArchiveInput&) = delete;  // libarchive holds its address
+  ArchiveInput(const ArchiveInput&) = delete;  // libarchive holds the address of this object
   ArchiveInput& operator=(const ArchiveInput&) = delete;
 
   /// Calls archive_read_open; returns whether it succeeds.
@@ -80,7 +80,7 @@ class SourceFile {
   /// Opens the file; GZIP, xz, bzip2 and zstd are decompressed. Errors: as open_plain_file; data (damage, or a zip
   /// file); io.
   explicit SourceFile(std::string path);
-  SourceFile(const SourceFile&) = delete;  // the decompressor holds its address
+  SourceFile(const SourceFile&) = delete;  // the decompressor holds the address of this object
   SourceFile& operator=(const SourceFile&) = delete;
 
   const std::string& path() const { return path_; }
@@ -117,7 +117,7 @@ class ArchiveReader {
   /// Opens the archive. Archives of more than `max_bytes` (unpacked) are refused, so that they cannot fill the memory.
   /// Errors: as SourceFile; data (not a tar archive).
   ArchiveReader(const std::string& path, std::uint64_t max_bytes);
-  ArchiveReader(const ArchiveReader&) = delete;  // libarchive holds its address
+  ArchiveReader(const ArchiveReader&) = delete;  // libarchive holds the address of this object
   ArchiveReader& operator=(const ArchiveReader&) = delete;
 
   const std::string& path() const { return file_.path(); }

@@ -1,5 +1,5 @@
-// DatasetInfo: description of a dataset's records, written by a converter to the file records.json next to them
-// (docs/developer-guide/file-formats.md).
+// DatasetInfo: description of a dataset's records, which a converter writes to the file records.json in the folder of
+// the records (docs/developer-guide/file-formats.md).
 #pragma once
 
 #include <array>

@@ -168,7 +168,7 @@ class Request {
       : address_(address), part_(part), settings_(settings), curl_(curl_easy_init()) {
     if (!curl_) throw std::bad_alloc();
   }
-  Request(const Request&) = delete;  // libcurl holds its address
+  Request(const Request&) = delete;  // libcurl holds the address of this object
   Request& operator=(const Request&) = delete;
 
   /// Sends the request and receives the response. Returns when the part is complete. Errors: as `download`;

@@ -70,7 +70,7 @@ struct PublishedContents {
 };
 
 struct PublishedFile {
-  std::string_view name;             ///< file name at the address and in the folder
+  std::string_view name;             ///< name of the file on the web server and in the folder
   std::string_view other_name = {};  ///< another file name in the folder, which the converter prefers; empty: none
   std::vector<PublishedContents> contents;
 };

@@ -87,9 +87,9 @@ class CachedSource final : public BatchSource {
 
 /// A thread that reads the windows of a stream (SampleOrder) sequentially before their records are decoded.
 ///
-/// It brings file contents into the page cache. A parallel file system then gets large sequential reads, and the
-/// decoding threads find most records in memory. This thread reads the records of this process's part of the window;
-/// other processes of the host read the other parts. Requires free memory for two windows.
+/// The thread brings file contents into the page cache. A parallel file system then gets large sequential reads, and
+/// the decoding threads find most records in memory. This thread reads the records of this process's part of the
+/// window; other processes of the host read the other parts. Requires free memory for two windows.
 class ReadAhead {
  public:
   /// Starts with the window of `position`. `dataset` must outlive the object; `order` must have windows.
@@ -110,12 +110,13 @@ class ReadAhead {
   ReadingPart part_;
   std::atomic<std::uint64_t> pieces_read_{0};
 
-  std::mutex mutex_;  // guards the next members
+  std::mutex mutex_;  // guards the members below
   std::condition_variable_any changed_;
   SampleOrder::Window next_;  // the window to read next
   const std::uint64_t share_;
-  std::uint64_t read_end_, wanted_end_;  // ends of the last window read and of the last window allowed, in samples
-  std::jthread thread_;                  // last member, because it uses the members above
+  // In samples: end of the last window that was read, and end of the last window that may be read.
+  std::uint64_t read_end_, wanted_end_;
+  std::jthread thread_;  // last member, because it uses the members above
 };
 
 ReadAhead::ReadAhead(const Dataset& dataset, SampleOrder order, std::uint64_t position, const ReadingPart& part)
@@ -307,13 +308,13 @@ class PrefetchSource final : public BatchSource {
   std::function<void()> heartbeat_;
   std::vector<Slot> slots_;
 
-  std::mutex claim_mutex_;  // lock before mutex_; guards the next four members
+  std::mutex claim_mutex_;  // lock before mutex_; guards the four members below
   BatchPlan plan_;
   std::size_t batch_size_;
   std::optional<ReadAhead> read_ahead_;
   std::uint64_t claimed_ = 0;  // number of batches that threads have claimed
 
-  std::mutex mutex_;  // guards the next members
+  std::mutex mutex_;  // guards the members below
   std::condition_variable_any changed_;
   std::uint64_t given_back_ = 0;  // number of batches that the caller no longer uses
   bool is_given_ = false;         // whether the caller uses batch number `given_back_`
@@ -321,8 +322,8 @@ class PrefetchSource final : public BatchSource {
 
   std::stop_source stop_;
   std::vector<std::jthread> threads_;
-  // Last member, so it is destroyed first. It requests the stop before the threads are joined, even if a thread could
-  // not be started.
+  // Last member, so it is destroyed first. Its destructor requests the stop before the threads are joined, even if a
+  // thread could not be started.
   struct StopAtEnd {
     std::stop_source& stop;
     ~StopAtEnd() { stop.request_stop(); }

@@ -106,7 +106,8 @@ class BatchLoader {
  private:
   const Batch& next(BatchForm form);
 
-  std::uint64_t next_first_, end_, global_batch_;  // two stream positions, and their increase per step
+  // Two stream positions, and the number by which next_first_ increases per step.
+  std::uint64_t next_first_, end_, global_batch_;
   std::unique_ptr<BatchSource> source_;
 };
 

@@ -59,12 +59,12 @@ struct Dataset::Storage {
     std::span<std::uint8_t> image;
     std::span<std::byte> target;
   };
-  /// Memory for one more record. Valid until the next call.
+  /// Appends the memory for one record. The result is valid until the next call.
   Sample append() {
     targets.resize(targets.size() + target_bytes);
     return {{images.append(image_bytes), image_bytes}, std::span(targets).last(target_bytes)};
   }
-  /// CRC32C of the image, then the target, of record i in memory.
+  /// CRC32C of the image of record i, followed by the target of record i, both in memory.
   std::uint32_t checksum_of(std::size_t i) const {
     const std::span image(images.data() + i * image_bytes, image_bytes);
     return crc32c(std::span(targets).subspan(i * target_bytes, target_bytes), crc32c(std::as_bytes(image)));
@@ -155,8 +155,7 @@ void Dataset::Storage::make_index(const std::vector<std::string>& paths, FileInd
 
 namespace {
 
-/// True if the decoded dataset needs at most `limit_bytes`. This is an estimate from the mean length of the first
-/// records.
+/// Estimates whether the decoded dataset needs at most `limit_bytes`, from the mean length of the first records.
 bool seems_to_fit(std::span<const std::string> paths, std::size_t decoded_bytes, std::uint64_t limit_bytes) {
   constexpr std::uint64_t max_sample_count = 64;
   std::uint64_t file_bytes = 0, sample_count = 0, sample_bytes = 0;

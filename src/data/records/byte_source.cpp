@@ -84,7 +84,8 @@ std::size_t GzipStream::read(std::span<std::byte> out) {
       inflateReset(&stream);
       state.in_member = true;
     }
-    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(rest.data()));  // zlib does not write to it
+    // zlib does not write to these bytes.
+    stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(rest.data()));
     stream.avail_in = static_cast<uInt>(zlib_bytes(rest.size()));
     stream.next_out = reinterpret_cast<Bytef*>(out.data() + written);
     stream.avail_out = static_cast<uInt>(zlib_bytes(out.size() - written));
@@ -152,7 +153,7 @@ class GzipSource final : public RecordSource {
   std::size_t read(std::span<std::byte> out) override { return stream_.read(out); }
   void pass(std::uint64_t /*bytes*/) override {}  // nothing to do, because all counted bytes are in the buffer
 
-  /// Next bytes of the file. They are copied, so that zlib never touches pages of a truncated file.
+  /// Next bytes of the file. Copies the bytes, so that zlib never touches pages of a truncated file.
   std::size_t next(std::span<std::byte> out) {
     const auto from = file().bytes().subspan(position_);
     const std::size_t count = std::min(out.size(), from.size());

@@ -44,7 +44,7 @@ class RecordSource {
   static constexpr std::size_t large_piece = 256 << 10;  // fits in the L2 cache
   static constexpr std::size_t small_piece = 4 << 10;    // piece size for readers that skip most bytes
 
-  /// Errors: data, without the file's name.
+  /// Opens the source of a record file. Errors: data, without the file's name.
   static std::unique_ptr<RecordSource> open(MappedFile file);
   virtual ~RecordSource() = default;
   RecordSource(const RecordSource&) = delete;

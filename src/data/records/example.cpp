@@ -107,7 +107,7 @@ bool is_ascii(std::string_view text) {
   return std::ranges::none_of(text, [](char c) { return (static_cast<unsigned char>(c) & 0x80) != 0; });
 }
 
-/// The two values of a record in the common encoding; empty for any other encoding, valid or not.
+/// The image and the label of a record in the common encoding; nullopt for any other encoding, valid or not.
 std::optional<LabelledBytes> parse_usual(Bytes record, const ExampleKeys& keys) {
   Bytes features, entry, key_bytes, feature;
   if (!take_all(record, field1_bytes, features)) return std::nullopt;

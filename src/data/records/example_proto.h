@@ -27,7 +27,8 @@ void serialise(const proto::Example& example, std::string& out);
 /// Parses with the generated parser. Errors: data; the text does not name file and record.
 void parse_generated(std::span<const std::uint8_t> record, proto::Example& example);
 
-/// parse_example with the generated parser only. This is the slow path, and the reference for tests and the fuzzer.
+/// parse_example with the generated parser only. The function is the slow path of parse_example, and the reference for
+/// tests and the fuzzer.
 LabelledBytes parse_example_generated(std::span<const std::uint8_t> record, const ExampleKeys& keys,
                                       std::string& scratch);
 

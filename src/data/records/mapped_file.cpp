@@ -159,7 +159,7 @@ void PageArray::grow(std::size_t capacity) {
     fail(ExitCode::failed, "cannot allocate {} bytes for data: {}", capacity, errno_text(errno));
   data_ = static_cast<std::uint8_t*>(address);
   capacity_ = capacity;
-  ::madvise(data_, capacity_, MADV_HUGEPAGE);  // a hint: kernels without huge pages refuse it
+  ::madvise(data_, capacity_, MADV_HUGEPAGE);  // a hint, which kernels without huge pages refuse
 }
 
 }  // namespace carillon

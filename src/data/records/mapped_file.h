@@ -82,8 +82,8 @@ void copy_mapped(std::span<const std::byte> from, std::byte* to);
 
 /// Growing byte array in one anonymous mapping, on huge pages if the kernel has them.
 ///
-/// It grows by moving page tables instead of bytes (mremap(2)). Untouched pages use no memory, so the peak memory is
-/// the array's size.
+/// The array grows by moving page tables instead of bytes (mremap(2)). Untouched pages use no memory, so the peak
+/// memory is the array's size.
 class PageArray {
  public:
   PageArray() = default;

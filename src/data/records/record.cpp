@@ -31,7 +31,7 @@ void append_value(std::string& out, T value) {
   throw Error(ExitCode::data, describe_record(path, record) + ": " + cause);
 }
 
-/// `whole`: the record including header and footer.
+/// Sets data and stored_crc of `record` from `whole`, the bytes of the record including header and footer.
 void set_data(Record& record, std::span<const std::byte> whole) {
   const std::size_t length = whole.size() - record_header_bytes - record_footer_bytes;
   record.data = {reinterpret_cast<const std::uint8_t*>(whole.data()) + record_header_bytes, length};

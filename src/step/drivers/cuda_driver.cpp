@@ -64,7 +64,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
     under_way_.back().record(compute);
   }
 
-  /// Ignores errors: they are reported elsewhere. If a peer is lost, check_peers ends the work that waits for it.
+  /// Ignores errors, because other calls report them. If a peer is lost, check_peers ends the work that waits for it.
   void drain(const CudaStream& stream) const {
     poll_until([&] { return cudaStreamQuery(stream.get()) != cudaErrorNotReady; },
                [this] {
@@ -85,7 +85,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
 
   void replay(std::uint32_t count) {
     const cudaStream_t stream = device_.compute_stream().get();
-    if (!one_step_) one_step_ = captured(1);  // also for captured_nodes
+    if (!one_step_) one_step_ = captured(1);  // needed for every block, too: captured_nodes lists its nodes
     if (count == form_.block && count > 1) {
       if (!block_) block_ = captured(form_.block);
       check_cuda(cudaGraphLaunch(block_.get(), stream));

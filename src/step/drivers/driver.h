@@ -43,7 +43,8 @@ class TrainingStep {
   /// As UpdateStrategy::gradient_norm.
   std::optional<double> gradient_norm() const { return update_.gradient_norm(); }
 
-  /// `gradients`: the same on all ranks. `gradient_complete`: as StepRequest::gradient_complete.
+  /// Enqueues the part `gradients`. `gradients`: the same on all ranks. `gradient_complete`: as
+  /// StepRequest::gradient_complete.
   void enqueue_gradients(MeanGradients gradients, const std::function<void(int parameter)>& gradient_complete = {}) {
     update_.begin_step(gradients);
     if (!gradient_complete) return source_.enqueue(update_);
@@ -110,7 +111,7 @@ class StepDriver {
 std::uint32_t input_stage_slots(DeviceKind device, std::size_t batch_size, std::size_t image_bytes,
                                 std::uint32_t passes = 1);
 
-/// The parts that a driver runs. They outlive the driver.
+/// The parts that a driver runs. The parts outlive the driver.
 struct DrivenTower {
   Device& device;
   Communicator& communicator;
@@ -118,7 +119,7 @@ struct DrivenTower {
   TrainingStep& step;
 };
 
-/// `capture`: replay captured steps if device and communicator can.
+/// Makes the driver of a device. `capture`: replay captured steps if device and communicator can.
 std::unique_ptr<StepDriver> make_step_driver(const DrivenTower& tower, const InputStageSpec& form, bool capture);
 /// As make_step_driver, for a GPU. CUDA builds only (cuda_driver.cpp).
 std::unique_ptr<StepDriver> make_cuda_step_driver(const DrivenTower& tower, const InputStageSpec& form, bool capture);
@@ -160,7 +161,8 @@ class StepQueue {
  public:
   StepQueue(StepEngine& engine, StepRingForm form) : engine_(engine), form_(form) {}
 
-  /// Adds a step. Launches it immediately if `at_once` or if it has a `before_update`, otherwise with its block.
+  /// Adds a step. Launches the step immediately if `at_once` is true or the step has a `before_update`, otherwise with
+  /// its block.
   void push(const StepRequest& request, bool at_once);
   /// Launches all steps that are not yet launched.
   void flush() { launch_pushed({}); }

@@ -174,8 +174,8 @@ class CudaForwardPass final : public ForwardPass {
         outputs_(executable_.tensor(context.built.output), input_stage_->inputs().progress, device_),
         captures_(settings.capture) {}
 
-  /// Waits for the passes in flight, because they use memory that is freed next. Ignores errors, which are reported
-  /// elsewhere.
+  /// Waits for the passes in flight, because they use memory that is freed next. Ignores errors, because other calls
+  /// report them.
   ~CudaForwardPass() override {
     static_cast<void>(cudaStreamSynchronize(device_.side_stream().get()));
     static_cast<void>(cudaStreamSynchronize(device_.compute_stream().get()));
@@ -256,7 +256,7 @@ class CudaForwardPass final : public ForwardPass {
   CudaDevice& device_;
   InputStageSpec spec_;
   std::unique_ptr<InputStage> input_stage_;
-  std::unique_ptr<ViewInputs> views_;  ///< null: no views
+  std::unique_ptr<ViewInputs> views_;  ///< null: the pass computes each image once, not several views of it
   Executable executable_;
   OutputRing outputs_;
   bool captures_;

@@ -59,7 +59,7 @@ struct ViewMap {
   }
 };
 
-/// Writes the view of an image. Both are [height, width, channels].
+/// Writes the view of an image. The view and the image are [height, width, channels].
 inline void write_view(const ImageView& view, const ImageShape& shape, const std::uint8_t* image, std::uint8_t* out) {
   const ViewMap map(view, shape);
   for (std::int32_t y = 0; y < map.height; ++y) {
@@ -113,7 +113,7 @@ struct CollectOutputsKernel {
   float* sums = nullptr;       ///< [progress.capacity][count]
   std::int64_t count = 0;
   float weight = 1.0f;
-  bool is_first = true, is_last = true;  ///< whether it is the first or last view of the batch
+  bool is_first = true, is_last = true;  ///< whether the outputs are of the first or of the last view of the batch
 
   CARILLON_HOST_DEVICE int blocks() const { return static_cast<int>((count + threads - 1) / threads); }
 

@@ -56,7 +56,8 @@ class ObservedSink final : public GradientSink {
 class GradientSource {
  public:
   virtual ~GradientSource() = default;
-  /// Enqueues the forward pass, the loss and the backward pass of the step in StepInputs. Calls `sink` as above.
+  /// Enqueues the forward pass, the loss and the backward pass of the step in StepInputs. Calls `sink` as the comment
+  /// at the start of this file describes.
   virtual void enqueue(GradientSink& sink) = 0;
   /// Ends the step. Call it after the step sums are averaged over the ranks.
   virtual void finish() = 0;
@@ -69,7 +70,7 @@ class GradientSource {
   virtual std::size_t activation_bytes() const = 0;
 };
 
-/// The objects that a source works on. All of them must outlive the source.
+/// The objects that a source works on. All objects must outlive the source.
 struct GradientSourceContext {
   const BuiltNetwork& network;  ///< built for training; its batch size is the number of samples of one pass
   Device& device;

@@ -11,7 +11,7 @@
 namespace carillon {
 namespace {
 
-/// Each lane has its own memory for gradients. All lanes share the variables.
+/// The memory of a lane's parameters: gradients of the lane, and the variables that all lanes share.
 ParameterMemory lane_memory(const ParameterStore& parameters, Device& device) {
   const std::span<float> values = parameters.values();
   return {.gradients = device.allocate(parameters.gradients_and_sums().size_bytes()),
@@ -98,7 +98,7 @@ void MicroBatches::rebuild() {
                                .image_bytes = image_bytes_,
                                .target_bytes = context_.network.graph.target_bytes()};
   context_.device.on_workers(static_cast<int>(lanes_.size()), [&](int worker) {
-    lanes_[worker].reset();  // frees its memory before the next one allocates
+    lanes_[worker].reset();  // frees the memory of the old lane before the new lane allocates
     lanes_[worker] =
         std::make_unique<Lane>(context_.network, of_lane, context_.parameters, *context_.device.workers()[worker]);
   });
@@ -149,7 +149,7 @@ void SumTree::add(int leaf, std::span<const float> values) {
     if (other.data() == nullptr) {
       if (sum == values.data()) std::ranges::copy(values, floats_of(own));
       const std::lock_guard lock(mutex_);
-      other = remove(node.neighbour());  // another thread may have added it
+      other = remove(node.neighbour());  // another thread may have added the neighbour
       if (other.data() == nullptr) {
         kept_[node] = std::move(own);
         return;

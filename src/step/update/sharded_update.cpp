@@ -119,12 +119,12 @@ ShardedUpdate::ShardedUpdate(const UpdateContext& context)
 }
 
 void ShardedUpdate::broadcast_from_first() {
-  communicator_.broadcast(parameters_.values(), 0);  // rank 0 has written the shared slots before
+  communicator_.broadcast(parameters_.values(), 0);  // the slots are shared, and rank 0 has written them before
 }
 
 void ShardedUpdate::begin_step(MeanGradients gradients) {
-  // The clip factor depends on all gradients, also for the first variable. Therefore a single rank keeps all gradients
-  // until the end of the backward pass.
+  // The clip factor of each variable depends on the gradients of all variables. Therefore a single rank keeps all
+  // gradients until the end of the backward pass.
   gradients_ = one_rank_ && clips_ ? MeanGradients::readable : gradients;
   allowed_.reset();
 }
@@ -158,7 +158,7 @@ void ShardedUpdate::enqueue_means() {
 void ShardedUpdate::average_and_update() {
   if (gate_ != nullptr) gate_->enter();
   memory_.meet();
-  // Other ranks read this rank's sums until the second barrier, so the means are stored elsewhere until then.
+  // Other ranks read this rank's sums until the second barrier, so the means are stored in `sums_` until then.
   memory_.means_of(parameters_.step_sums(), [&](std::size_t first, std::span<const float> means) {
     std::ranges::copy(means, sums_.begin() + static_cast<std::ptrdiff_t>(first));
   });
@@ -207,7 +207,7 @@ void ShardedUpdate::update_shard(int owner) {
 void ShardedUpdate::enqueue_update() {
   if (gradients_ == MeanGradients::update_only) return;  // gradient_complete or enqueue_means has updated the variables
   if (gate_ != nullptr) gate_->enter();
-  memory_.meet();  // until here an observer on another rank may have read the old slots
+  memory_.meet();  // before this barrier, an observer on another rank may still read the old slots
   if (!one_rank_) {
     if (end_.allows_update()) clip();
     return update_together(end_.allows_update());

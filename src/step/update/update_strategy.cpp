@@ -92,8 +92,8 @@ std::optional<double> ReplicatedUpdate::gradient_norm() const {
 
 namespace {
 
-/// The compute copy of a parameter of this shape; no tensor if it needs none. `input`: shape of input 0 of the op that
-/// reads the parameter.
+/// Makes the compute copy of a parameter of this shape; without a tensor if the op reads the parameter itself. `input`:
+/// shape of input 0 of the op that reads the parameter.
 ComputeCopy make_compute_copy(const Shape& shape, ComputeCopyFormat form, DType type, const Shape& input,
                               Device& device) {
   if (form == ComputeCopyFormat::none || (form == ComputeCopyFormat::same_layout && type == DType::f32)) return {};

@@ -119,9 +119,9 @@ class UpdateStrategy : public GradientSink {
   virtual bool holds_whole_step() const = 0;
 };
 
-/// The objects that a strategy uses. They outlive the strategy.
+/// The objects that a strategy uses. The objects outlive the strategy.
 struct UpdateContext {
-  const Graph& graph;  ///< its parameters, and the ops that read them
+  const Graph& graph;  ///< graph of the network: has the specs of the parameters, and the ops that read the parameters
   const OptimizerSettings& optimizer;
   Device& device;
   Communicator& communicator;
@@ -143,8 +143,8 @@ std::unique_ptr<UpdateStrategy> make_update_strategy(const UpdateContext& contex
 std::size_t shared_bytes(std::size_t parameter_count, const OptimizerSettings& optimizer, const Device& device,
                          Communicator& communicator);
 
-// ReplicatedUpdate: the UpdateStrategy in which every rank has all slots and updates all variables. It supports CPUs
-// and GPUs, and any update rule.
+// ReplicatedUpdate: the UpdateStrategy in which every rank has all slots and updates all variables. The strategy
+// supports CPUs and GPUs, and any update rule.
 //
 //   gradient_complete   starts the all-reduce of each bucket that is complete, during the backward pass
 //   enqueue_means       waits for all buckets

@@ -130,7 +130,7 @@ void check_arrays(const std::vector<NamedArray>& arrays, std::int64_t step) {
   }
 }
 
-/// Errors: failed (a value is not finite; the message names its array).
+/// Checks that all values are finite. Errors: failed (a value is not finite; the message names its array).
 void check_finite(const CheckpointState& state) {
   check_arrays(state.variables, state.global_step);
   check_arrays(state.moving_averages, state.global_step);

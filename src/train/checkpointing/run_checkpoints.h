@@ -61,8 +61,8 @@ std::string check_free_space(const std::filesystem::path& directory, const Space
 /// Upper limit for the size of a checkpoint of `network` with any optimiser, in bytes.
 std::uint64_t max_checkpoint_bytes(const Network& network);
 
-/// The size limit for reading the checkpoints of a network that need at most `max_bytes`. It is at least 1 GiB, so that
-/// the reader can also load the larger checkpoint of another network and name that network in the error.
+/// The size limit for reading the checkpoints of a network that need at most `max_bytes`. The limit is at least 1 GiB,
+/// so that the reader can also load the larger checkpoint of another network and name that network in the error.
 constexpr std::uint64_t checkpoint_read_limit(std::uint64_t max_bytes) {
   return std::max(max_bytes, std::uint64_t{1} << 30);
 }
@@ -102,8 +102,8 @@ class RunCheckpoints {
   std::int64_t newest_complete() const { return writers_->of_steps.newest_complete(); }
   /// Sets the time of the last checkpoint to now, for --checkpoint-every-seconds.
   void start_clock() { saved_at_ = Clock::now(); }
-  /// Returns the requests of this rank. Rank 0 checks the writes in progress. It requests a checkpoint if one is due at
-  /// `now`, and the end of the run if checkpoints kept failing.
+  /// Returns the requests of this rank. Rank 0 checks the writes in progress. Rank 0 requests a checkpoint if one is
+  /// due at `now`, and the end of the run if checkpoints kept failing.
   ControlFlags poll(Clock::time_point now = Clock::now());
   /// Waits until all checkpoints are on disk. If `code` is ExitCode::io, throws the error of the checkpoints that kept
   /// failing. Collective. Errors: io.
@@ -158,7 +158,7 @@ class LastStepSaver {
   void stop();
   /// Announces that the run will now write an ordinary checkpoint of this step. Once that checkpoint is complete,
   /// `save` does not write it again. If a file with the checkpoint's name already exists when this function is called,
-  /// `save` writes the checkpoint, because the file may be an old and damaged one.
+  /// `save` writes the checkpoint, because the existing file may be old and damaged.
   void expect_checkpoint(std::int64_t step);
   /// Sets the last known result. `save` stores its losses if the result belongs to the last completed step.
   void note(const StepResult& result);

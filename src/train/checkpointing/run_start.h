@@ -31,11 +31,11 @@ struct RunStart {
   std::optional<StepResult> before = {};
 };
 
-/// Rank 0 loads its tower from a checkpoint or initializes it, according to --resume and --fresh. It sends its state to
-/// all ranks. Prints from which checkpoint the run resumes, and which settings that affect the result have changed.
-/// Collective. Errors: usage (--resume never in a directory with a checkpoint; the checkpoint is of another task;
-/// --init-exclude matches no variable), no_input (--resume require without a checkpoint; no file --init-from), data (a
-/// damaged checkpoint, or a checkpoint of another model), io.
+/// Rank 0 loads its tower from a checkpoint or initializes it, according to --resume and --fresh. Rank 0 then sends its
+/// state to all ranks. Prints from which checkpoint the run resumes, and which settings that affect the result have
+/// changed. Collective. Errors: usage (--resume never in a directory with a checkpoint; the checkpoint is of another
+/// task; --init-exclude matches no variable), no_input (--resume require without a checkpoint; no file --init-from),
+/// data (a damaged checkpoint, or a checkpoint of another model), io.
 RunStart start_or_resume(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
                          const RunDescription& description, Tower& tower, const Mpi& mpi);
 

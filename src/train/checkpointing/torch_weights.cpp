@@ -19,7 +19,8 @@
 namespace carillon {
 namespace {
 
-/// `subject`: the beginning of messages, such as "weights.safetensors: "; may be empty.
+/// Checks that the network has PyTorch's names. `subject`: beginning of the message, such as "weights.safetensors: ";
+/// may be empty. Errors: usage.
 void check_names(const std::string& subject, const NetworkDescription& network) {
   if (!network.torch_names.empty()) return;
   fail(ExitCode::usage,
@@ -55,8 +56,8 @@ std::vector<std::string> names_of(const std::vector<SafetensorsEntry>& entries) 
   return names;
 }
 
-/// Returns the common beginning of all names, up to a dot. It may be empty. Wrappers of a network add such a beginning:
-/// "module." (data parallel trainings), "model." (Lightning), "_orig_mod." (torch.compile).
+/// Returns the common beginning of all names, up to a dot. The common beginning may be empty. Wrappers of a network add
+/// such a beginning: "module." (data parallel trainings), "model." (Lightning), "_orig_mod." (torch.compile).
 std::string common_prefix(const std::vector<SafetensorsEntry>& entries) {
   if (entries.empty()) return "";
   std::string_view common = entries.front().name;
@@ -137,7 +138,7 @@ std::vector<float> finite_values(const SafetensorsFile& file, const SafetensorsE
   return values;
 }
 
-/// Returns the number of arrays that match an array of the network by name and shape, minus the number of arrays that
+/// Returns the number of `arrays` that match an array of the network by name and shape, minus the number of arrays that
 /// the network lacks. Returns 0 if at most half of the network's arrays match.
 std::ptrdiff_t match(const Network& network, const std::vector<TorchArray>& arrays) {
   Graph graph(1, Arithmetic::fp32, {.image = network.image});

@@ -39,8 +39,9 @@ std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi);
 bool suits_avx512_bf16(const Network& network, std::int64_t samples);
 
 /// The number format that --precision auto chooses for a training: tf32 on GPUs, as in other frameworks' convolutions.
-/// On CPUs, it is bf16 if all ranks have Isa::amx. It is also bf16 if all ranks have Isa::avx512_bf16 or Isa::amx and
-/// the network is faster in bf16 with AVX512-BF16. Otherwise it is fp32. `isas`: the result of possible_isas.
+/// On CPUs, it is bf16 if all ranks have Isa::amx. The format is also bf16 if all ranks have Isa::avx512_bf16 or
+/// Isa::amx and the network is faster in bf16 with AVX512-BF16. Otherwise it is fp32. `isas`: the result of
+/// possible_isas.
 Arithmetic automatic_precision(DeviceKind device, const std::vector<Isa>& isas, const Network& network,
                                std::int64_t samples);
 /// The number format that --precision auto chooses for an evaluation: tf32 on GPUs. On CPUs, it is bf16 if all ranks

@@ -30,14 +30,14 @@ namespace carillon {
 namespace {
 
 constexpr std::int64_t nanoseconds = 1'000'000'000;
-/// Enough time to save in most runs. If mpirun waits this long, the line does not suggest a longer time.
+/// Seconds in which most runs can save. If mpirun waits this long, the notice does not suggest a longer time.
 constexpr std::int64_t enough_seconds = 20;
 
 /// The mpirun, or its daemon on this host, that started this process.
 struct Launcher {
   pid_t process = 0;                    ///< 0: another launcher, or none
   bool is_daemon = false;               ///< true: a daemon, with another stderr than mpirun
-  bool forwards_cont = false;           ///< true: CONT from it may mean only that a stopped job continues
+  bool forwards_cont = false;           ///< true: CONT from this launcher may mean only that a stopped job continues
   std::int64_t kill_pause = 1;          ///< seconds from CONT to TERM, and from TERM to KILL
   std::array<char, 32> error_stream{};  ///< path of its stderr, a C string
 };
@@ -190,8 +190,8 @@ void write_line(const Caught& of) {
   if (!done) static_cast<void>(write_all(STDERR_FILENO, line.text()));
 }
 
-/// Writes the line if a StopNotice exists, a signal has been caught and no other rank has failed. Writes it at most
-/// once.
+/// Writes the line if a StopNotice exists, a signal has been caught and no other rank has failed. Writes the line at
+/// most once.
 void write_notice() {
   readers.fetch_add(1);
   const Caught of = caught.load();
@@ -263,7 +263,7 @@ StopNotice::StopNotice(std::int64_t step, std::function<std::int64_t()> saved_st
   notice_state = {std::move(saved_step), std::move(run_fails)};
   notice_step = step;
   notice_exists = true;
-  write_notice();  // the signal may have come before
+  write_notice();  // a stop signal may have arrived before the notice existed
 }
 
 StopNotice::~StopNotice() {

@@ -63,8 +63,8 @@ std::optional<NotFinite> Replay::forward(const Batch& batch) {
   const std::vector<NamedArray> variables = download(variables_of(parameters_), device_);
   FirstFound first;
   if (const NamedArray* array = find_not_finite(variables)) first.found = in_variable(*array);
-  input_stage_->write(0,
-                      {.batch = batch});  // even if a variable is not finite: ops of other ranks may wait for this rank
+  // The pass runs even if a variable is not finite: ops of other ranks may wait for this rank.
+  input_stage_->write(0, {.batch = batch});
   input_stage_->upload(0, 1, device_.stream());
   executable_.forward(device_.stream(),
                       [&](int op) { first.search([&] { return search_outputs(network_.graph.nodes()[op]); }); });

@@ -63,7 +63,7 @@ class Replay {
   Executable executable_;
 };
 
-/// The step with the non-finite loss. It was the last step, and it changed no variables.
+/// The step with the non-finite loss. This step was the last step, and it changed no variables.
 struct DivergedStep {
   const Tower& tower;
   Device& device;

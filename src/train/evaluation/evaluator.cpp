@@ -12,14 +12,16 @@
 namespace carillon {
 namespace {
 
-/// Errors: data (a value is not finite). `kind`: the kind of the arrays, for the message.
+/// Checks that all values of the arrays are finite. Errors: data (a value is not finite). `kind`: the kind of the
+/// arrays, for the message.
 void check_finite(const std::vector<NamedArray>& arrays, std::string_view kind, const std::filesystem::path& path) {
   if (const NamedArray* array = find_not_finite(arrays)) {
     fail(ExitCode::data, "{}: its {} '{}' is not finite", path.string(), kind, array->name);
   }
 }
 
-/// Errors: failed (an output is not finite). `records`: the record numbers of the samples in `dataset`.
+/// Checks that all outputs of a batch are finite. Errors: failed (an output is not finite). `records`: the record
+/// numbers of the samples in `dataset`.
 void check_outputs(std::span<const float> outputs, std::span<const std::uint32_t> records, const Dataset& dataset) {
   const auto not_finite = std::ranges::find_if_not(outputs, [](float value) { return std::isfinite(value); });
   if (not_finite == outputs.end()) return;

@@ -40,9 +40,10 @@ struct EvaluatorSettings {
   int decode_threads = 2;          ///< threads that decode records, if the dataset is not in memory
   std::size_t prefetch_bytes = 0;  ///< PrefetchSettings::bytes
   bool capture = true;             ///< capture forward passes and replay them, if the device supports it
-  /// The records that evaluate() will evaluate repeatedly, if it evaluates no other records. A GPU keeps their images
-  /// if the dataset is in host memory and the images need at most 256 MiB and at most half of the GPU's free memory.
-  /// The dataset outlives the evaluator. If `repeated.dataset` is null, evaluate() may be called for any dataset.
+  /// The records that evaluate() will evaluate repeatedly, if it evaluates no other records. A GPU keeps the images of
+  /// these records if the dataset is in host memory and the images need at most 256 MiB and at most half of the GPU's
+  /// free memory. The dataset outlives the evaluator. If `repeated.dataset` is null, evaluate() may be called for any
+  /// dataset.
   EvaluatedPart repeated = {};
 };
 
@@ -84,7 +85,7 @@ class Evaluator {
     std::vector<std::byte> targets;      ///< targets of the valid samples
   };
 
-  /// Prepares an evaluation. It is called before the first batch of every evaluation, so that no change of the
+  /// Prepares an evaluation. outputs() and add_part() call it before their first batch, so that no change of the
   /// variables is missed.
   void begin();
   /// Adds this rank's part of the records to `metric`.

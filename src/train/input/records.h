@@ -34,7 +34,8 @@ FileIndex share_index(const std::vector<std::string>& paths, const Mpi& mpi);
 struct RecordOptions {
   std::string image_key, target_key;  ///< names of the features of a record; empty: the names in the RecordForm
   CacheMode cache = CacheMode::automatic;
-  std::string stage;                        ///< directory on each host to copy the files to first; empty: none
+  std::string stage;                        ///< directory on each host to which the files are copied before they are
+                                            ///< opened; empty: no copies
   bool by_file = false;                     ///< each rank reads its own files (file_share)
   bool skips_damaged = false;               ///< the caller will call Dataset::skip_damaged
   std::function<void()> heartbeat = [] {};  ///< called regularly while files are copied
@@ -109,7 +110,8 @@ class TrainingRecords {
   Dataset dataset_;
 };
 
-// Staging: copies data files to the local disk of each host, so that each host reads the shared file system once.
+// Staging: copies data files to the local disk of each host, so that each host reads each file from the shared file
+// system once.
 
 struct StagingSettings {
   std::filesystem::path directory;          ///< directory on each host for the copies

@@ -72,7 +72,7 @@ bool is_there(const Copy& copy) {
   return stamp_of(copy.to) == stamp_of_source(copy.from);
 }
 
-/// Whether the copy has the records of the index file in the directory of its source.
+/// Whether the positions and checksums of the copy's records equal `known`, the index entry of the source.
 bool has_indexed_records(const Copy& copy, const IndexedFile& known) {
   try {
     const IndexedFile found = index_files({copy.to.string()}, [](std::size_t) {}).front();

@@ -31,7 +31,7 @@ class Objective {
   Objective(Matrix features, std::span<const std::int32_t> labels, std::int64_t classes)
       : features_(std::move(features)), labels_(labels), classes_(classes) {}
 
-  /// `at`: weights [features, classes], then biases. Sets the gradient.
+  /// The objective at the point `at`: weights [features, classes], then biases. Also sets `gradient`.
   double value(const Vector& at, Vector& gradient) {
     const Eigen::Index count = features_.rows(), width = features_.cols();
     const Matrix weights = Eigen::Map<const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>(
@@ -52,7 +52,7 @@ class Objective {
       const float sum = row.sum();
       loss += std::log(static_cast<double>(sum)) + largest - of_label;
       row /= sum;
-      row[label] -= 1.0f;  // the row is now the gradient of the logits times `count`
+      row[label] -= 1.0f;  // `row` is now `count` times the gradient of the mean loss with respect to the logits
     }
     const double scale = 1.0 / static_cast<double>(count);
     const Matrix of_weights = features_.transpose() * logits;
@@ -77,7 +77,7 @@ class Objective {
 
 /// Limited-memory BFGS with a backtracking line search. `at`: start and result.
 void minimize(Objective& objective, Vector& at, const std::function<void()>& heartbeat) {
-  std::deque<std::pair<Vector, Vector>> pairs;  // the last changes: of the point, and of the gradient
+  std::deque<std::pair<Vector, Vector>> pairs;  // the last changes of the point, each with the change of the gradient
   Vector gradient;
   double value = objective.value(at, gradient);
   for (int step = 0; step < most_steps && gradient.norm() > 1e-5; ++step) {
@@ -117,7 +117,7 @@ void minimize(Objective& objective, Vector& at, const std::function<void()>& hea
     value = next_value;
     if (has_ended) break;
   }
-  objective.value(at, gradient);  // sets the accuracy
+  objective.value(at, gradient);  // makes accuracy() the accuracy at the result
 }
 
 /// Collects the outputs and labels of all records.

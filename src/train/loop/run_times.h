@@ -94,10 +94,10 @@ class StepClock {
   Clock::time_point end() const { return end_; }
   /// The time of all ended steps; above 0.
   double seconds() const {
-    constexpr double least = 1e-9;  // a speed is divided by it
+    constexpr double least = 1e-9;  // above 0, because a speed is divided by this time
     return std::max(std::chrono::duration<double>(end_ - since_).count(), least);
   }
-  /// Requires at least one ended step.
+  /// The means over the ended steps. Requires at least one ended step.
   Means means() const {
     const double ended = static_cast<double>(ended_);
     return {

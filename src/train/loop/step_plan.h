@@ -15,9 +15,10 @@ struct RunPosition {
 
 struct StepPlan {
   std::int64_t step = 0;    ///< updates applied before this step
-  bool logs = false;        ///< a line on the console and in metrics.jsonl
-  bool summarizes = false;  ///< scalars, histograms and images for TensorBoard; if enabled, also at the last step
-  bool audits = false;      ///< another rank computes the gradients again
+  bool logs = false;        ///< write a line on the console and in metrics.jsonl
+  bool summarizes = false;  ///< write scalars, histograms and images for TensorBoard; with --summary-every above 0,
+                            ///< also at the last step
+  bool audits = false;      ///< another rank computes this rank's gradients again
   // After the step:
   bool compares = false;  ///< compare the ranks' variables
   bool saves = false;     ///< `saves` and `evaluates` are ignored if `last`: the end of the run does both

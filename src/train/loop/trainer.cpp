@@ -95,13 +95,14 @@ ExitCode Trainer::run_and_save_at_errors() {
     return run_from_position();
   } catch (const SharedError&) {
     throw;
-  } catch (const ChangedInMemory&) {  // the variables may have changed, too
+  } catch (const ChangedInMemory&) {  // the variables may also have changed in memory, so they are not saved
     throw;
   } catch (const PeerFailed&) {
     throw;
   } catch (const Error& error) {
     const std::string saved = save_at_error();
-    const bool repeats_it = saved.find(error.what()) != std::string::npos;  // for example a variable that is not finite
+    // Saving may fail with the same error, for example because a variable is not finite.
+    const bool repeats_it = saved.find(error.what()) != std::string::npos;
     throw Error(error.code(), repeats_it ? error.what() : error.what() + saved);
   } catch (const std::bad_alloc&) {
     throw Error(ExitCode::failed, "out of memory" + save_at_error());
@@ -281,7 +282,7 @@ void Trainer::take_step(const StepPlan& plan) {
                       .batch = batch,
                       .request_sync = own_requests().any(),
                       .reports_l2 = plan.tells_loss()};
-  if (plan.summarizes) {  // on all ranks: a step with before_update is launched differently
+  if (plan.summarizes) {  // set on all ranks: a step with before_update is launched differently
     request.before_update = [&] { log_.summarize(plan.step, loader_->whole(), *tower_, device_); };
   }
   plan.audits ? audit_->step(request) : tower_->step(request);
@@ -313,7 +314,7 @@ ControlFlags Trainer::own_requests() {
 
 ControlFlags Trainer::exchange_control_flags() {
   if (!sync_requested_) return {};
-  take_results(Results::all);  // steps in flight report the same request
+  take_results(Results::all);  // other steps in flight may report the same request
   sync_requested_ = false;
   return requested_by_any(mpi_, own_requests());
 }
@@ -348,7 +349,7 @@ void Trainer::check_total_loss(const StepResult& result) {
 std::int64_t Trainer::schedule_step(std::int64_t step) const { return pace_ ? pace_->schedule_step(step) : step; }
 
 void Trainer::replan() {
-  take_results(Results::all);  // results of steps of the old plan
+  take_results(Results::all);  // takes the results of all steps before the new plan
   const PhaseSeconds spent = phases_.seconds();
   std::int64_t left =
       pace_->fitting_steps(position_.step, spent, evaluations_, eval_dataset_ ? options_.data.eval_every : 0);

@@ -83,7 +83,7 @@ class TrainingLog {
   void show_progress(const StepResult& latest, const std::vector<std::string>& captured_nodes);
   /// Logs a new end of a run with --time-budget.
   void log_pace(const PacePoint& point);
-  /// Logs an evaluation. Its duration `spent` does not count as step time.
+  /// Logs an evaluation. `spent`, the duration of the evaluation, does not count as step time.
   void log_evaluation(std::int64_t step, const Metric& metric, Clock::duration spent);
 
   /// Prints the summary, the best checkpoint and the end of the run. Collective.

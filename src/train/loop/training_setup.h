@@ -14,7 +14,7 @@
 
 namespace carillon {
 
-/// Number of batches that a rank has in memory at a time. Each of them has BuildSettings::batch_size samples.
+/// Number of batches that a rank has in memory at a time. Each of these batches has BuildSettings::batch_size samples.
 struct BatchInMemory {
   std::string option;        ///< the option that sets the size, with its value: "--batch-size 128"
   std::int64_t at_once = 0;  ///< number of micro-batches in memory, one per thread; 0: the rank has one batch
@@ -23,9 +23,9 @@ struct BatchInMemory {
 /// Bytes of the activations and, in training, their gradients on a CPU. `at_once`: as BatchInMemory::at_once.
 std::size_t activation_bytes(const BuiltNetwork& built, const Device& device, std::int64_t at_once = 0);
 
-/// `built`: the network with a loss for a training, without a loss for an evaluation. `ranks`: number of ranks on this
-/// host. Errors: usage (on a CPU, the activations of these ranks need more than the whole memory of the host; the
-/// message names the option).
+/// Checks that the batches of all ranks of this host fit in its memory. `built`: the network with a loss for a
+/// training, without a loss for an evaluation. `ranks`: number of ranks on this host. Errors: usage (on a CPU, the
+/// activations of these ranks need more than the whole memory of the host; the message names the option).
 void check_batch_fits(const BuiltNetwork& built, const Device& device, int ranks, const BatchInMemory& batch);
 
 /// Facts about the training set that a network may depend on (NetworkSettings).

@@ -112,7 +112,7 @@ std::string check_train_directory(const fs::path& given, const Mpi& mpi) {
   std::error_code unknown;
   const fs::space_info space = fs::space(directory, unknown);
   const std::string free = unknown ? "?" : size_text(static_cast<double>(space.available));
-  if (!had_lock_file) fs::remove(directory / ".lock", unknown);  // while this rank has the lock
+  if (!had_lock_file) fs::remove(directory / ".lock", unknown);  // removed while this rank still has the lock
   if (!first_made.empty()) remove_made(directory, first_made);
   return fmt::format("train directory {}: {} free; {}\n", printable(given.string()), free, locks);
 }
@@ -124,7 +124,7 @@ std::string try_shared_memory(std::size_t bytes, const Mpi& mpi) {
   const std::vector<std::string> places = mpi.all_gather(try_shared_segment(mpi, bytes)),
                                  hosts = mpi.all_gather(mpi.host());
   std::string text = fmt::format("shared memory: {} per rank, in {}", size_text(static_cast<double>(bytes)), places[0]);
-  std::map<std::string, std::string> others;  // by host
+  std::map<std::string, std::string> others;  // by host: places that differ from the place on rank 0
   for (std::size_t rank = 1; rank < places.size(); ++rank) {
     if (places[rank] != places[0]) others[hosts[rank]] = places[rank];
   }

@@ -1,4 +1,5 @@
-// Preflight: checks the hosts before a long run. It prints tables of ranks and hosts and measures the averaging.
+// Preflight: checks the hosts before a long run. The preflight prints tables of ranks and hosts and measures the
+// averaging.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +41,8 @@ struct PreflightSubject {
 void preflight(const PreflightSubject& subject, const CpuShare& cpu, const Mpi& mpi, Device& device,
                Communicator& communicator);
 
-/// Latency and bandwidth of averaging the subject's gradients: one or two lines, equal on all ranks. Collective.
-/// Errors: failed (wrong means).
+/// Measures latency and bandwidth of averaging the gradients of `subject`. Returns one or two lines, equal on all
+/// ranks. Collective. Errors: failed (wrong means).
 std::string try_averaging(const PreflightSubject& subject, const Mpi& mpi, Device& device, Communicator& communicator);
 
 /// Describes whether a lock of the first rank works. `seen`: the state that the first rank and one rank of each other

@@ -36,9 +36,10 @@ enum class Sampling {
 
 struct DataOptions {
   std::vector<std::string> files;       ///< paths and patterns of TFRecord files, or only "synthetic"
-  std::vector<std::string> eval_files;  ///< files for evaluations during training; empty: no evaluations
+  std::vector<std::string> eval_files;  ///< paths and patterns of files for evaluations during training; empty: no
+                                        ///< evaluations
   RecordForm record_form;               ///< not an option
-  std::string image_key, label_key;     ///< names of features of a record; empty: the names in record_form
+  std::string image_key, label_key;     ///< names of the features of a record; empty: the names in record_form
   /// Steps between evaluations on eval_files; 0: evaluate only at the end. A completed training always ends with an
   /// evaluation.
   std::int64_t eval_every = 0;
@@ -58,7 +59,7 @@ struct DataOptions {
 
   bool shuffle = true;  ///< new random order of the records in each epoch
   /// Number of records that are shuffled together. Each host reads these records from the files in advance, in long
-  /// sequential reads. It must be at least the number of samples of a step; 0: all records.
+  /// sequential reads. The number must be at least the number of samples of a step; 0: all records.
   std::int64_t shuffle_window = 0;
   Sampling sampling = Sampling::uniform;  ///< `balanced` cannot be combined with shuffle_window or Sharding::file
   Sharding sharding = Sharding::record;
@@ -73,7 +74,7 @@ struct DataOptions {
   /// batches.
   std::int64_t prefetch_bytes = 0;
 
-  double pixel_scale = 1.0;  ///< factor for pixels 0..255
+  double pixel_scale = 1.0;  ///< factor by which the network multiplies pixel values from 0 to 255
   bool distort = true;       ///< random distortion of training images, by networks or decoders that support it
   /// Largest random changes of training images (WarpSettings): rotation in degrees, zoom as a fraction (factors from
   /// 1 - zoom to 1 + zoom), shift as a fraction of height and width. 0: disabled.
@@ -148,17 +149,21 @@ struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::exponential;
   double learning_rate = 0.001;       ///< initial learning rate; triangular ignores it
   double learning_rate_decay = 0.99;  ///< factor that is applied every decay_steps steps (exponential)
-  std::int64_t decay_steps = 0;       ///< steps per factor (exponential); 0: ProgramSpec::decay_steps
-  bool staircase = false;             ///< (exponential), see ExponentialDecay; not an option
+  std::int64_t decay_steps = 0;       ///< steps between two multiplications by learning_rate_decay (exponential); 0:
+                                      ///< ProgramSpec::decay_steps
+  bool staircase = false;             ///< multiply once every decay_steps steps, not a little at each step
+                                      ///< (exponential); not an option
   std::int64_t warm_up_steps = 0;     ///< length of the warm-up in steps; 0: no warm-up
   double warm_up_from = 0.0;          ///< learning rate at step 0 of a warm-up
   /// Global step at which the decay ends (polynomial, cosine); 0: OptimizerOptions::max_steps.
   std::int64_t steps = 0;
-  double final_rate = 0.0;               ///< learning rate from the end on (polynomial, cosine)
+  double final_rate = 0.0;               ///< learning rate at the end of the decay and afterwards (polynomial, cosine)
   double power = 1.0;                    ///< exponent of the decay (polynomial)
-  std::vector<std::int64_t> milestones;  ///< ascending steps at which the rate drops (step)
-  double milestone_factor = 0.1;         ///< factor at each milestone (step)
-  std::vector<SchedulePoint> points;     ///< the rate at some steps; it is linear between them (triangular)
+  std::vector<std::int64_t> milestones;  ///< global steps, ascending, at which the learning rate is multiplied by
+                                         ///< milestone_factor (step)
+  double milestone_factor = 0.1;         ///< factor of the learning rate at each milestone (step)
+  std::vector<SchedulePoint> points;     ///< learning rates at some global steps; between two points the rate is linear
+                                         ///< (triangular)
 };
 
 /// The schedule of a training of `max_steps` steps. Errors: failed (exponential without decay_steps).
@@ -171,10 +176,11 @@ struct OptimizerOptions {
   /// have been counted.
   std::int64_t max_steps = 1000;
   double time_budget = 0.0;  ///< time of the run in seconds; the number of steps is fitted to this time; 0: unlimited
-  double epochs = 0.0;       ///< passes over the training records, instead of max_steps; 0: max_steps applies
+  double epochs = 0.0;       ///< passes over the training records, which determine max_steps; 0: max_steps is given
   double regularization = 0.0001;   ///< L2 factor of the regularised weights (NetworkSettings)
-  OptimizerSettings update;         ///< rule and constants; settings() sets its learning rate
-  ScheduleOptions schedule;         ///< learning rate
+  OptimizerSettings update;         ///< update rule and its constants; only the result of settings() has the learning
+                                    ///< rate
+  ScheduleOptions schedule;         ///< the learning rate as a function of the global step
   std::vector<std::string> freeze;  ///< patterns of variables that are not trained
 
   /// True if the training runs at least one step.
@@ -203,7 +209,7 @@ struct DeviceOptions {
   Wire wire = Wire::fp32;             ///< number format of gradients between hosts (CPUs)
   bool log_device_placement = false;  ///< list every op with its device and memory
   bool preflight = false;             ///< check hosts, train directory and averaging; do not train
-  bool share_gpus = false;            ///< a preflight accepts several ranks per GPU
+  bool share_gpus = false;            ///< allow several ranks per GPU in a preflight
   // Not an option:
   Arithmetic arithmetic = Arithmetic::fp32;  ///< the resolved `precision`, set by set_precision
 };
@@ -231,12 +237,12 @@ struct CheckpointOptions {
   bool keep_best = true;                        ///< keep the state of the best evaluation
   std::int64_t checkpoint_failures = 10;        ///< consecutive failed checkpoints that a run survives
   std::string time_limit;         ///< time of the run in seconds, or "slurm": until the job's end; empty: no limit
-  std::int64_t time_margin = 60;  ///< seconds before time_limit at which a run saves and exits
+  std::int64_t time_margin = 60;  ///< a run saves and exits this many seconds before time_limit
 };
 
 // LoggingOptions: how often a training writes lines and TensorBoard summaries.
 
-/// The tags of a run's TensorBoard summaries. They equal the tags of the reference program for each data set.
+/// The tags of a run's TensorBoard summaries. These tags equal the tags of the reference program for each data set.
 enum class SummaryStyle {
   variables,  ///< histograms `<variable>`, `gradients_on_average/<variable>`; scalars `loss` and its parts
   layers,     ///< histograms `<variable>`, `<variable>/gradients`, `<layer>/activations`; scalars `total_loss` and its

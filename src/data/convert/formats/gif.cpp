@@ -1,4 +1,4 @@
-// GIF87a and GIF89a, the first frame, through giflib.
+// Decodes the first frame of GIF87a and GIF89a files, through giflib.
 #include <gif_lib.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// TIFF 6.0 and BigTIFF, the first image of a file, through libtiff.
+// Decodes the first image of TIFF 6.0 and BigTIFF files, through libtiff.
 #include <tiffio.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// WebP, the first frame, through libwebp. Format: https://developers.google.com/speed/webp/docs/riff_container.
+// Decodes the first frame of WebP files, through libwebp. Format:
+// https://developers.google.com/speed/webp/docs/riff_container.
 #include <webp/decode.h>
 
 #include <algorithm>

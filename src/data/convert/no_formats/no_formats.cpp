@@ -1,4 +1,4 @@
-// TIFF, WebP and GIF in a build without their libraries.
+// The decoders of TIFF, WebP and GIF files in a build without their libraries: they throw UnsupportedPicture.
 #include "src/data/convert/picture_file.h"
 
 namespace carillon {
