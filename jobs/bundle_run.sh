@@ -1,6 +1,6 @@
 #!/bin/sh
-# This is the script `run` in a bundle (make_bundle.sh). It starts a program of the bundle, or any command, with the
-# libraries of the bundle. The files in the bundle's bin/ are links to this script.
+# This is the script `run` in a bundle (make_bundle.sh). The script starts a program of the bundle, or any command, with
+# the libraries of the bundle. The files in the bundle's bin/ are links to this script.
 #
 #   bin/mnist_train ...            libexec/mnist_train
 #   run COMMAND ...                e.g. run compute-sanitizer libexec/mnist_train ...

@@ -26,8 +26,8 @@
 #   --out DIR       directory of logs and tables (default: $OUT, else gpu-check)
 #   --seconds N     time limit for all steps (default: 3600); steps that do not finish in time count as failed
 #
-# PYTHON names the Python interpreter (default: python3). It requires numpy; bench and CIFAR-10's parity also require
-# PyTorch.
+# PYTHON names the Python interpreter (default: python3). The interpreter requires numpy; bench and CIFAR-10's parity
+# also require PyTorch.
 set -euo pipefail
 die() { echo "gpu_check: $2" >&2; exit "$1"; }
 

@@ -38,8 +38,8 @@ has_cudnn_frontend() {
   return 1
 }
 
-# A test loads the module file with Environment Modules and with Lmod. Their Debian packages conflict, and an installed
-# package changes every login shell. So both packages are unpacked into a separate folder.
+# A test loads the module file with Environment Modules and with Lmod. The Debian packages of both module systems
+# conflict, and an installed package changes every login shell. So both packages are unpacked into a separate folder.
 module_systems=(environment-modules lmod)
 module_folder=/usr/local/share/carillon-tests
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Packs the built programs with their libraries, Open MPI and scripts into one archive. The bundle runs on a machine
-# that has CUDA, but not the packages of jobs/install_deps.sh. It runs in any folder and without root.
+# that has CUDA, but not the packages of jobs/install_deps.sh. The bundle runs in any folder and without root.
 #
 #   jobs/make_bundle.sh [BUILD_DIR] [OUT.tar.xz|OUT.tar.gz]        default: build carillon-bundle.tar.xz
 #

@@ -22,8 +22,8 @@
 # this script stop the run in this way; a second TERM or INT ends the run at once.
 #
 # If a rank of a training is killed, crashes, hangs or does not respond, the script starts the training again from its
-# last checkpoint. It gives up after RESTARTS restarts (default: 3; 0: no restart) without a newer checkpoint. After a
-# lost rank, mpirun needs about 20 s to end. The restarted training uses only the hosts that answer.
+# last checkpoint. The script gives up after RESTARTS restarts (default: 3; 0: no restart) without a newer checkpoint.
+# After a lost rank, mpirun needs about 20 s to end. The restarted training uses only the hosts that answer.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # If a rank ends, mpirun gives the other ranks twice this time, in seconds, to save. Then the script can restart the

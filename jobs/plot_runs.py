@@ -27,8 +27,8 @@ LEGEND_ROW = 19
 # other runs have the same colours with dashed lines.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333")
 DASHES = ("", "7 3", "2 3")
-MAX_POINTS = 900  # of a curve: about one per pixel
-MAX_DOTS = 60  # curves of more evaluations have no dots
+MAX_POINTS = 900  # most points that a curve may have: about one per pixel
+MAX_DOTS = 60  # a curve with more evaluations than this has no dots
 
 
 class Refused(Exception):
@@ -139,7 +139,7 @@ class Panel:
     title: str
     range: tuple  # (lowest value, highest value, whether the axis is logarithmic)
     curves: dict  # {number of the run: smoothed curve}
-    raw: dict  # the same for faint curves, which are below the smoothed ones
+    raw: dict  # {number of the run: raw curve}, drawn faintly below the smoothed curve
     dotted: bool = False
 
 
@@ -315,7 +315,7 @@ def write(path, content):
     """Writes the file atomically. Writes through a symbolic link; refuses a device node or a FIFO."""
     try:
         target = path.resolve()
-    except RuntimeError:  # only before Python 3.13
+    except RuntimeError:  # raised for a cycle of links, only before Python 3.13
         raise Refused(IO_ERROR, f"{path}: is a cycle of symbolic links") from None
     if target.exists() and not target.is_file():
         raise Refused(IO_ERROR, f"{path}: is not a regular file, and is not replaced")

@@ -9,8 +9,8 @@
 # checkpoint. TERM, INT (Ctrl-C), HUP and USR1 to this script stop the run in this way; a second TERM or INT ends the
 # run at once.
 #
-# If a rank of a training is killed, crashes or hangs, the script starts the training again from its last checkpoint. It
-# gives up after RESTARTS restarts (default: 3; 0: no restart) without a newer checkpoint.
+# If a rank of a training is killed, crashes or hangs, the script starts the training again from its last checkpoint.
+# The script gives up after RESTARTS restarts (default: 3; 0: no restart) without a newer checkpoint.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # If a rank ends, mpirun gives the other ranks twice this time, in seconds, to save. mpirun ends earlier if all ranks

@@ -8,8 +8,8 @@
 # The exit code is the program's exit code. TERM and USR1 to the batch shell (scancel --batch) also stop the program.
 #
 # If a rank of a training is killed, crashes, hangs or does not respond, the script starts the training again in the
-# same job. It gives up after RESTARTS restarts (default: 3; 0: no restart) without a newer checkpoint. If a node fails,
-# Slurm requeues the job.
+# same job. The script gives up after RESTARTS restarts (default: 3; 0: no restart) without a newer checkpoint. If a
+# node fails, Slurm requeues the job.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/jobs/choose_program.sh"

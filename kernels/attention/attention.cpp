@@ -69,7 +69,7 @@ class AttentionCpu final : public Op {
 
  private:
   static constexpr std::int64_t most_chunk_rows = 96;  ///< largest number of queries with scores in the workspace
-  static constexpr std::int64_t prefetched = 8;        ///< rows to prefetch ahead
+  static constexpr std::int64_t prefetched = 8;        ///< rows from the copied row to the prefetched row
   enum Part { query, key, value };
 
   std::int64_t workspace_floats(bool training) const {
@@ -90,7 +90,7 @@ class AttentionCpu final : public Op {
     }
   }
 
-  /// Returns the channels of one head and one token in a tensor [batch, tokens, parts * width].
+  /// Returns the address of one head's channels of one token in a tensor [batch, tokens, parts * width].
   float* channels(const Tensor& tensor, std::int64_t sample, std::int64_t token, std::int64_t head,
                   Part part = query) const {
     const std::int64_t row = tensor.shape[2];
@@ -109,7 +109,7 @@ class AttentionCpu final : public Op {
       std::copy_n(channels(from, sample, t, head, part), shape_.head_size(), to.at(t));
     }
   }
-  /// Writes `count` rows of `from` to the tokens [first, first + count).
+  /// Writes `count` rows of `from` to the channels of one head of tokens [first, first + count) in `to`.
   void write(const PaddedMatrix& from, std::int64_t first, std::int64_t count, const Tensor& to, std::int64_t sample,
              std::int64_t head, Part part = query) const {
     for (std::int64_t t = 0; t < count; ++t) {
@@ -123,7 +123,7 @@ class AttentionCpu final : public Op {
   AttentionRow* rows_of(std::int64_t sample, std::int64_t head) const {
     return static_cast<AttentionRow*>(rows_.data()) + (sample * shape_.heads + head) * shape_.tokens;
   }
-  /// Calls body(first, count) for the chunks of queries.
+  /// Calls body(first query, number of queries) for each chunk of queries.
   template <typename Body>
   void for_each_chunk(const Body& body) const {
     for (std::int64_t first = 0; first < shape_.tokens; first += chunk_) {
@@ -187,7 +187,7 @@ class AttentionCpu final : public Op {
   AttentionShape shape_;
   const AttentionProducts& products_;
   Tensor x_, y_, dx_, dy_;
-  std::int64_t chunk_;             ///< queries of a full chunk
+  std::int64_t chunk_;             ///< number of queries in a full chunk
   std::int64_t floats_of_thread_;  ///< floats of the workspace per thread
   Buffer rows_;                    ///< AttentionRow [batch, heads, tokens]
 };

@@ -6,14 +6,15 @@
 //
 //   dv[j, c] = sum over i of P[i, j] * dy[i, c]            dP[i, j] = sum over c of dy[i, c] * v[j, c]
 //   dS[i, j] = P[i, j] * (dP[i, j] - d[i])                 d[i] = sum over j of P[i, j] * dP[i, j]
-//   dq[i, c] = sum over j of dS[i, j] * k[j, c] / sqrt(width / heads);  dk[j, c] likewise from q
+//   dq[i, c] = sum over j of dS[i, j] * k[j, c] / sqrt(width / heads)
+//   dk[j, c] = sum over i of dS[i, j] * q[i, c] / sqrt(width / heads)
 //
 //   qkv: [batch, tokens, 3 * width]   y: [batch, tokens, width]
 //
 // A token's row of qkv has the query, then the key, then the value. The query, the key and the value each have one
 // group of width / heads neighbouring channels per head. The groups of a head are its q, k and v. P is not stored.
-// Backward computes P again from qkv and the numbers that forward keeps for each row: two, or one with cuDNN's fused
-// operation. If a score S[i, j] is infinite, row i of y becomes NaN, so that no infinity is hidden.
+// Backward computes P again from qkv and the numbers that forward keeps for each row of S: two numbers, or one number
+// with cuDNN's fused operation. If a score S[i, j] is infinite, row i of y becomes NaN, so that no infinity is hidden.
 //
 // Sources: Vaswani et al., "Attention is all you need", 2017. Dosovitskiy et al., "An image is worth 16x16 words",
 // 2021. Dao et al., "FlashAttention: fast and memory-efficient exact attention with IO-awareness", 2022.
@@ -51,7 +52,7 @@ struct AttentionShape {
 /// Tensors: inputs {qkv}, outputs {y}. Uses make_attention_bf16_cpu for tensors in bf16.
 std::unique_ptr<Op> make_attention_cpu(const AttentionParams& params, const OpContext& context,
                                        const OpTensors& tensors);
-/// As make_attention_cpu, for tensors in bf16.
+/// Makes the op of make_attention_cpu for tensors in bf16.
 std::unique_ptr<Op> make_attention_bf16_cpu(const AttentionParams& params, const OpContext& context,
                                             const OpTensors& tensors);
 /// Makes an op that uses a fused operation of cuDNN (in bf16) or matrix products. Errors: as

@@ -3,8 +3,8 @@
 // The operands of all products are bf16. q, k, v and dy are bf16 in memory. The weights exp(S - largest S) in forward,
 // and P and dS in backward, are rounded to bf16. Scores, their gradients and all sums are float32.
 //
-// Each thread computes one head of one sample at a time. It computes the scores of one chunk of queries at a time, so
-// that the scores stay in the second-level cache.
+// Each thread computes one head of one sample at a time. The thread computes the scores of one chunk of queries at a
+// time, so that the scores stay in the second-level cache.
 #include <omp.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace carillon {
 namespace {
 
-constexpr std::int64_t chunk_blocks = TileProduct::most_left(1);  ///< blocks of 16 queries
+constexpr std::int64_t chunk_blocks = TileProduct::most_left(1);  ///< blocks of 16 queries in a chunk
 constexpr std::int64_t chunk_rows = chunk_blocks * tile_rows;
 static_assert(chunk_rows % tile_depth == 0);
 
@@ -158,7 +158,7 @@ class AttentionBf16Cpu final : public Op {
     }
   }
 
-  /// The channels of one head in a tensor [batch, tokens, parts * width].
+  /// Returns the channels of one head in a tensor [batch, tokens, parts * width], one row per token of the sample.
   Rows rows_of(const Tensor& tensor, std::int64_t sample, std::int64_t head, Part part = query) const {
     const std::int64_t stride = tensor.shape[2];
     Bf16* const first = static_cast<Bf16*>(tensor.data) + sample * shape_.tokens * stride;
@@ -193,7 +193,7 @@ class AttentionBf16Cpu final : public Op {
                                 to.at(row / tile_rows), tile_elements);
     }
   }
-  /// Transposes `blocks` blocks of 16 queries of a chunk, from [queries, tokens] to [tokens, queries].
+  /// Transposes a chunk of `blocks` blocks of 16 queries, from [queries, tokens] to [tokens, queries].
   void transpose_chunk(const Tiles& chunk, std::int64_t blocks, const Tiles& to) const {
     const std::int64_t halves = ceil_divide(blocks, 2) * 2;
     for (std::int64_t block = 0; block < to.blocks; ++block) {
@@ -208,8 +208,8 @@ class AttentionBf16Cpu final : public Op {
   }
 
   /// The operands of a product: blocks [first, first + count) of `left` [rows, depth], and `right` [depth, columns].
-  /// The product covers `steps` blocks of the depth. It reads the left operand from depth block 0 on, and the right
-  /// operand from depth block `first_step` on.
+  /// The product covers `steps` blocks of the depth. The product reads the left operand from depth block 0 on, and the
+  /// right operand from depth block `first_step` on.
   struct Operands {
     Tiles left, right;
     std::int64_t first = 0, count = 0, steps = 0, first_step = 0;
@@ -245,7 +245,7 @@ class AttentionBf16Cpu final : public Op {
     });
   }
 
-  /// Calls body(first block, blocks, rows) for the chunks of queries.
+  /// Calls body(first block, number of blocks, number of queries) for each chunk of queries.
   template <typename Body>
   void for_each_chunk(const Body& body) const {
     const std::int64_t blocks = ceil_divide(shape_.tokens, tile_rows);

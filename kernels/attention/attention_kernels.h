@@ -30,8 +30,8 @@ CARILLON_HOST_DEVICE inline float attention_weight(float score, float largest, f
   return (x < -86.0f ? 0.0f : exp_below_zero(x)) + (x - x);
 }
 
-/// The scores of one head of some samples, as rows [samples, tokens, row_stride]. A row has `tokens` columns. Both
-/// kernels overwrite the scores.
+/// The scores of one head of some samples, as rows [samples, tokens, row_stride]. A row has `tokens` columns.
+/// AttentionWeights and AttentionScoreGradients overwrite the scores.
 struct AttentionRows {
   static constexpr int threads = 256;
   static constexpr int lanes = 32;
@@ -58,7 +58,7 @@ struct AttentionRows {
   CARILLON_HOST_DEVICE void for_elements(std::int64_t row, int thread, const Body& body) const {
     for (std::int64_t column = thread % lanes; column < tokens; column += lanes) body(row * row_stride + column);
   }
-  /// The sum over the lanes of the thread's row.
+  /// Returns the sum of `sums` over the lanes that process the thread's row.
   CARILLON_HOST_DEVICE static float total(const float (&sums)[threads], int thread) {
     const int first = thread - thread % lanes;
     float sum = sums[first];
@@ -101,7 +101,7 @@ struct AttentionWeights : AttentionRows {
 
  private:
   CARILLON_HOST_DEVICE static float larger(float a, float b) { return b > a ? b : a; }
-  /// The largest score of the thread's row.
+  /// Returns the largest score of the row that the thread processes.
   CARILLON_HOST_DEVICE static float largest_of(const Shared& shared, int thread) {
     const int first = thread - thread % lanes;
     float largest = shared.largest[first];

@@ -16,7 +16,7 @@ using CudnnGraph = frontend::graph::Graph;
 using frontend::graph::Tensor_attributes;
 using TensorHandle = std::shared_ptr<Tensor_attributes>;
 
-/// Identifiers of a graph's tensors. A run of the graph maps them to memory.
+/// Identifiers of a graph's tensors. A run of the graph maps these identifiers to memory.
 enum Uid : std::int64_t { q_uid = 1, k_uid, v_uid, y_uid, statistics_uid, dy_uid, dq_uid, dk_uid, dv_uid };
 
 /// Describes a part of [batch, tokens, parts, heads, head_size] as cuDNN's [batch, heads, tokens, head_size].

@@ -9,7 +9,7 @@ namespace carillon {
 
 /// c = a b, or c += a b. Element (i, k) of a [rows, depth] is a[i * a_row + k * a_step]. b [depth, columns] and c
 /// [rows, columns] have contiguous rows. The product reads and writes `columns` elements of each row, rounded up to a
-/// multiple of 16. Each row must have memory for them.
+/// multiple of 16. Each row must have memory for these elements.
 struct AttentionProduct {
   const float* a = nullptr;
   std::int64_t a_row = 0, a_step = 1;

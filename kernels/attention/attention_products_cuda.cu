@@ -4,8 +4,8 @@
 //   forward    S = q k^T; AttentionWeights; y = P v
 //   backward   S = q k^T, dP = dy v^T; AttentionScoreGradients; dv = P^T dy, dq = dS k, dk = dS^T q
 //
-// S and dP are float32; P and dS have the type of the operands. All four are in the device's workspace. If they do not
-// fit for all samples together, the samples are divided into groups of nearly equal size.
+// S and dP are float32; P and dS have the type of the operands. All four matrices are in the device's workspace. If the
+// matrices of all samples do not fit together, the samples are divided into groups of nearly equal size.
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -165,7 +165,8 @@ class AttentionProductsCuda final : public Op {
     }
   }
 
-  /// The first element of a head of the group's first sample in [batch, tokens, parts, heads, head_size].
+  /// Returns the address of the first element of one head and one part, in the first sample of the group. `of`: a
+  /// tensor [batch, tokens, parts, heads, head_size].
   void* element(const Tensor& of, const Group& group, std::int64_t parts, std::int64_t part, std::int64_t head) const {
     const std::int64_t row = group.first * shape_.tokens * parts + part;
     const std::int64_t index = row * shape_.width + head * shape_.head_size();

@@ -118,7 +118,7 @@ class BatchNormCpu final : public Op {
                      for (std::size_t slice = first; slice < last; ++slice) body(slice);
                    });
   }
-  /// As for_slices, but each thread goes from its last slice to its first.
+  /// Calls body for the same slices as for_slices, but each thread begins with its last slice and ends with its first.
   template <typename Body>
   void for_slices_backwards(const Body& body) const {
     parallel_items(slices_.count, slices_.rows_per_slice * slices_.width, elementwise_grain,
@@ -126,7 +126,7 @@ class BatchNormCpu final : public Op {
                      for (std::size_t slice = last; slice-- > first;) body(slice);
                    });
   }
-  /// Calls body(first row, rows) for the blocks of a slice; rows are counted from the slice's first row.
+  /// Calls body(first row, number of rows) for the blocks of a slice. Rows are numbered from the slice's first row.
   template <typename Body>
   void for_blocks(std::size_t slice, const Body& body) const {
     const std::size_t rows = slices_.rows_of(slice);
@@ -155,7 +155,8 @@ class BatchNormCpu final : public Op {
     });
   }
 
-  /// Calls body(rows, first sums, second sums) for each [channels] part of each slice, in order.
+  /// The sums [width] of a slice consist of parts [channels], one per short row of a long row. Calls body(number of
+  /// long rows, first sums, second sums) for each part of each slice, in order.
   template <typename Body>
   void for_parts(const Body& body) {
     for (std::size_t slice = 0; slice < slices_.count; ++slice) {
@@ -188,12 +189,13 @@ class BatchNormCpu final : public Op {
     }
   }
 
-  /// Number of short rows that the statistics include.
+  /// Number of short rows, of all ranks together, that the statistics include.
   double rows_of_all() const {
     return static_cast<double>(slices_.short_rows) * (towers_ != nullptr ? towers_->size() : 1);
   }
 
-  /// Replaces the means and squares (Moments) in totals_ by those of all ranks together, combined in rank order.
+  /// Replaces the means and squares (Moments) of this rank in totals_ by the means and squares over all ranks, combined
+  /// in rank order.
   void join_moments() {
     if (towers_ == nullptr) return;
     const std::vector<double> all = towers_->gather(totals_);
@@ -205,7 +207,7 @@ class BatchNormCpu final : public Op {
     }
   }
 
-  /// `all`: the totals of all ranks.
+  /// Describes the memory of `all`, which holds totals_ of each rank in rank order.
   ValuesOfRanks values_of_ranks(std::span<const double> all) const {
     return {all.data(), all.data() + slices_.channels, static_cast<std::int64_t>(totals_.size()), towers_->size()};
   }

@@ -15,7 +15,7 @@
 //
 //   y = f(z + addend)                             dz = daddend = dy f'(z + addend)        in place of dy
 //
-// On a GPU, with a ReLU, dy can be the sum of the gradients of two readers (OpTraits::summing_gradients).
+// On a GPU, with an addend and a ReLU, dy can be the sum of the gradients of two readers (OpTraits::summing_gradients).
 //
 // A frozen batch norm (freeze_statistics in src/graph/passes.h) uses its moving statistics also in training, and does
 // not update them. The statistics are constants, so
@@ -34,15 +34,16 @@
 //
 // If the statistics include all ranks (synchronize_batches in src/graph/passes.h), forward exchanges each rank's means
 // and sums of squared distances from the mean, and backward exchanges each rank's sums of dz and of dz (x - centre).
-// Each exchange has 2 * channels float64 values per rank. Each rank combines them in rank order. Each rank computes its
-// own dgamma and dbeta; the ranks average them like all other gradients. The batches of all ranks have equal sizes.
+// Each exchange has 2 * channels float64 values per rank. Each rank combines the values of all ranks in rank order.
+// Each rank computes its own dgamma and dbeta; the ranks average them like all other gradients. The batches of all
+// ranks have equal sizes.
 //
 // Memory bandwidth limits the speed. Forward reads x twice and writes y. Backward reads x and dy twice and writes dx to
-// dy. This is the minimum for a tensor that is larger than the caches, because the first pass must read all rows.
-// Writing y also reads the cache lines of y. The second pass runs from the last row to the first, because the caches
-// may still contain the last rows. On a CPU, an expensive derivative is not computed twice: the first backward pass
-// writes dz to dy. Therefore a GELU costs one write more than a ReLU. A GELU as a separate op would cost a read and a
-// write in forward, and two reads and a write in backward.
+// dy. This is the minimum for a tensor that is larger than the caches, because the first pass must read all rows before
+// the second pass begins. Writing y also reads the cache lines of y. The second pass runs from the last row to the
+// first, because the caches may still contain the last rows. On a CPU, an expensive derivative is not computed twice:
+// the first backward pass writes dz to dy. Therefore a GELU costs one write more than a ReLU. A GELU as a separate op
+// would cost a read and a write in forward, and two reads and a write in backward.
 //
 // With an addend, forward also reads the addend. With a ReLU, the first backward pass reads dy, y and x, and replaces
 // dy by dz. With the identity, dz is dy, and the pass does not read y. The second pass reads dz and x, and writes dx.
@@ -88,7 +89,8 @@ struct BatchNormForm {
   ActivationKind activation = ActivationKind::none;  ///< f
   bool has_addend = false;                           ///< y = f(z + addend)
   bool over_all_towers = false;  ///< in training, n, mean, variance and the sums in dx include the batches of all ranks
-  bool has_second_gradient = false;  ///< made by OpTraits::summing_gradients; requires has_addend and a ReLU
+  /// The gradient of y is the sum of two gradients (OpTraits::summing_gradients). Requires has_addend and a ReLU.
+  bool has_second_gradient = false;
   bool frozen = false;  ///< training uses the moving statistics and does not change them; overrides over_all_towers
 
   /// Whether forward computes statistics of the batch.

@@ -110,7 +110,7 @@ class BatchNormCuda final : public Op {
             .frozen = form_.frozen};
   }
 
-  // The sums of the ranks: one row per rank. A row is [2, columns] in float64.
+  // sums_of_ranks_ has one row per rank. A row is [2, columns] in float64.
   std::size_t ranks() const { return static_cast<std::size_t>(towers_->size()); }
   std::size_t row_floats() const {
     return aligned_float_count(2 * static_cast<std::size_t>(columns()) * (sizeof(double) / sizeof(float)));
@@ -211,7 +211,7 @@ class BatchNormCuda final : public Op {
   Buffer parts_;                         ///< ColumnParts
   Buffer blocks_done_;                   ///< ColumnSums::blocks_done
   Buffer positive_;                      ///< NormaliseRows::positive
-  Buffer sums_of_ranks_;                 ///< ValuesOfRanks: first of forward, then of backward
+  Buffer sums_of_ranks_;                 ///< memory of ValuesOfRanks, in forward and then in backward
 };
 
 }  // namespace

@@ -23,7 +23,7 @@ namespace carillon {
 /// 132 parts per channel.
 inline constexpr int batch_norm_lanes = 4;
 
-/// ChannelNorm and ChannelGradient, [columns] each.
+/// The members of ChannelNorm and ChannelGradient for all channels, as arrays [columns].
 struct ChannelNorms {
   float *centre = nullptr, *scale = nullptr, *offset = nullptr;
 };
@@ -140,7 +140,7 @@ struct SumGradients {
   }
 };
 
-/// The variables and results of the channels, [columns] each.
+/// The variables, moving statistics and results of all channels, as arrays [columns].
 struct BatchNormChannels {
   const float *gamma = nullptr, *beta = nullptr;  ///< gamma: null if it is 1
   float *moving_mean = nullptr, *moving_variance = nullptr;
@@ -204,7 +204,7 @@ struct CombineMoments : ColumnFinish {
 struct CombineGradients : ColumnFinish {
   BatchNormChannels channels;
   ChannelGradients gradient;
-  float *dgamma = nullptr, *dbeta = nullptr;  ///< null: not wanted
+  float *dgamma = nullptr, *dbeta = nullptr;  ///< null: not computed
   OwnSums own = {};  ///< receives the sums for GradientsOfRanks; null: use the sums of this rank
 
   template <int phase>
@@ -226,9 +226,9 @@ struct CombineGradients : ColumnFinish {
   }
 };
 
-/// For ForEachElement over channels: the normalisation with the batches of all ranks.
+/// For ForEachElement over channels: sets the normalisation of a channel from the batches of all ranks.
 struct NormOfRanks {
-  ValuesOfRanks moments;  ///< OwnSums of CombineMoments
+  ValuesOfRanks moments;  ///< CombineMoments::own of each rank
   double rows = 0.0;      ///< number of rows of each rank
   BatchNormChannels channels;
 
@@ -237,9 +237,9 @@ struct NormOfRanks {
   }
 };
 
-/// For ForEachElement over channels: the coefficients of dx from the batches of all ranks.
+/// For ForEachElement over channels: sets the coefficients of dx for a channel from the batches of all ranks.
 struct GradientsOfRanks {
-  ValuesOfRanks sums;  ///< OwnSums of CombineGradients
+  ValuesOfRanks sums;  ///< CombineGradients::own of each rank
   double rows = 0.0;   ///< number of rows of each rank
   BatchNormChannels channels;
   ChannelGradients gradient;
@@ -249,7 +249,8 @@ struct GradientsOfRanks {
   }
 };
 
-/// For ForEachElement over channels: the normalisation in evaluation, and of a frozen batch norm.
+/// For ForEachElement over channels: sets the normalisation of a channel from the moving statistics, in evaluation or
+/// for a frozen batch norm.
 struct MovingNorm {
   BatchNormChannels channels;
 

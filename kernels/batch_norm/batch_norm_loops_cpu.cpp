@@ -10,7 +10,7 @@
 namespace carillon::batch_norm_loops {
 namespace {
 
-/// Rows that are summed in a register before the sums are added in memory.
+/// Number of rows that are added in a register before the register is added to the sums in memory.
 constexpr std::size_t rows_at_once = 4;
 
 /// The sum of `count` terms.
@@ -20,7 +20,8 @@ template <std::size_t count>
   return terms[0];
 }
 
-/// Sets a pair of sums to the sums over all rows. add_rows(integral constant count, row) adds `count` rows from `row`.
+/// Sets both arrays of `sums` to the sums over all rows. add_rows(integral constant count, row) adds `count` rows, from
+/// number `row` on, to both arrays.
 template <typename AddRows>
 [[gnu::always_inline]] inline void add_all_rows(std::size_t rows, std::size_t width, const BlockSums& sums,
                                                 const AddRows& add_rows) {

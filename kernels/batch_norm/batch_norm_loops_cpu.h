@@ -9,15 +9,15 @@
 
 namespace carillon::batch_norm_loops {
 
-/// Rows that are summed in float32 before the sums are added in float64.
+/// Number of rows that are added in float32 before their sum is added to a float64 sum.
 inline constexpr std::size_t block_rows = 32;
 
-/// Column sums of some rows: [width] each.
+/// Two sums of each column over some rows: arrays [width].
 struct BlockSums {
   float *first, *second;
 };
 
-/// ChannelNorm and ChannelGradient, [width] each.
+/// The members of ChannelNorm and ChannelGradient for each column of a row, as arrays [width].
 struct NormRows {
   const float *centre, *scale, *offset;
 };

@@ -118,7 +118,7 @@ CARILLON_HOST_DEVICE inline float moved(float moving, double value, float moment
   return static_cast<float>((1.0 - momentum) * moving + momentum * value);
 }
 
-/// Returns the statistics of a batch with these moments. Updates the moving statistics of the channel.
+/// Returns the statistics of a batch that has the moments `batch`. Updates the moving statistics of the channel.
 CARILLON_HOST_DEVICE inline ChannelStatistics take_batch(const Moments& batch, float epsilon, float momentum,
                                                          float& moving_mean, float& moving_variance) {
   const double unbiased = batch.squares / (batch.count > 1.0 ? batch.count - 1.0 : 1.0);

@@ -137,7 +137,7 @@ template <typename F, typename T>
       });
 }
 
-/// One row of each tensor. The row of y, or of dy, is contiguous.
+/// One row of a, of b and of y. In backward, y is dy. The row of y is contiguous.
 struct Row {
   ElementPointer a, b, y;
   std::int64_t a_stride = 0, b_stride = 0, count = 0;
@@ -213,7 +213,8 @@ class BroadcastCpu final : public Op {
         });
   }
 
-  /// `axes`: the broadcast axes, exchanged if necessary, so that the operand is operand a.
+  /// `axes`: the broadcast axes. For operand 1 they are exchanged(), so that the operand with the gradient is operand
+  /// a.
   void find_gradient(std::size_t operand, const BroadcastAxes& axes) {
     const Tensor &dy = tensors_.output_gradients.at(0), &gradient = tensors_.input_gradients.at(operand);
     if (!gradient) return;
@@ -221,7 +222,7 @@ class BroadcastCpu final : public Op {
     const bool multiplies = function_ == BroadcastFunction::multiply;
     if (is_repeated(gradient))
       return sum_gradient(axes, dy, other, gradient, multiplies ? add_row<Product> : add_row<First>);
-    // The gradient is contiguous like y, so it has the strides of y.
+    // An operand that is not repeated has the extents of y, so its gradient has the strides of y.
     BroadcastAxes of_map = axes;
     for (int i = 0; i < of_map.count; ++i) of_map.at[i].a = of_map.at[i].y;
     for_rows(of_map, dy, other, gradient, multiplies ? map_row<Product> : map_row<First>);

@@ -33,7 +33,8 @@ class BroadcastCuda final : public Op {
   }
 
  private:
-  /// `axes`: the broadcast axes, exchanged if necessary, so that the operand is operand a.
+  /// `axes`: the broadcast axes. For operand 1 they are exchanged(), so that the operand with the gradient is operand
+  /// a.
   void find_gradient(std::size_t operand, const BroadcastAxes& axes, Stream& stream) {
     const Tensor &dy = tensors_.output_gradients.at(0), &gradient = tensors_.input_gradients.at(operand);
     if (!gradient) return;

@@ -31,12 +31,12 @@ struct BroadcastAxes {
   }
 };
 
-/// Positions of one element in a sample of each tensor.
+/// The positions, in a sample of y, of a and of b, of one element of the result.
 struct BroadcastPlace {
   std::int64_t y = 0, a = 0, b = 0;
 };
 
-/// The positions of element number `i`, counted along the axes.
+/// Returns the positions of element number `i`, counted along `axes` with the last axis fastest.
 CARILLON_HOST_DEVICE inline BroadcastPlace place_of(const BroadcastAxes& axes, std::int64_t i) {
   BroadcastPlace place;
   for (int k = axes.count; k-- > 0;) {
@@ -106,7 +106,7 @@ struct BroadcastGradient {
   }
 };
 
-/// `a` is the operand with the gradient.
+/// Makes the kernel that computes the gradient of operand `a`.
 template <typename T, bool multiplies>
 BroadcastGradient<T, multiplies> broadcast_gradient(const BroadcastAxes& axes, const Shape& a, const Shape& b,
                                                     const T* dy, const T* values_of_b, T* da) {
@@ -121,7 +121,7 @@ BroadcastGradient<T, multiplies> broadcast_gradient(const BroadcastAxes& axes, c
   return kernel;
 }
 
-/// y = the mean of x. It is computed like the gradient of a broadcast: y is operand a, and x is the result of the
+/// y = the mean of x. The mean is computed like the gradient of a broadcast: y is operand a, and x is the result of the
 /// broadcast. T: float or Bf16.
 template <typename T>
 struct MeanForward {
@@ -140,7 +140,7 @@ struct MeanForward {
   }
 };
 
-/// T: float or Bf16.
+/// dx = factor * dy, repeated along the averaged axes. T: float or Bf16.
 template <typename T>
 struct MeanBackward {
   BroadcastAxes axes;

@@ -7,7 +7,7 @@
 //     true for only some of its pixels, tiles of zeros replace these pixels.
 //   weights gradient: a left tile is 16 channels by 32 values: one pixel of two groups of 16 images, or two pixels of
 //     one group, from the upper and the lower half of the rows. The form that leaves fewer products empty is used.
-//   fewer than 16 channels: the columns that a row of the filter reads become channels (ExpandedColumns).
+//   fewer than 16 channels: the pixels that a row of the filter reads become channels of one pixel (ExpandedColumns).
 // The number of threads changes neither the order of additions nor the bits of the results.
 #pragma once
 
@@ -51,7 +51,7 @@ struct GatherAxis {
   /// Targets that are period() apart read at the same filter positions (taps), except at the edges.
   std::int64_t period() const { return backward ? stride : 1; }
 
-  /// The sources that targets [first, last) read.
+  /// The smallest range of source positions that contains all positions that targets [first, last) read.
   struct Range {
     std::int64_t first, last;
     std::int64_t length() const { return last - first; }
@@ -74,7 +74,8 @@ struct GatherAxis {
   }
 };
 
-/// For a convolution with few channels: places the columns that a row of the filter reads side by side.
+/// For a convolution with few channels: copies the pixels that a row of the filter reads for an output column to
+/// neighbouring channels of one pixel.
 ///
 ///   expanded[n, h, q, j c + k] = x[n, h, q stride + j - before, k], zeros outside     x: [n, h, w, c], j < r, k < c
 ///
@@ -89,7 +90,8 @@ class ExpandedColumns {
   void fill() const;
   /// [n, h, q, r c] in bf16.
   const Tensor& tensor() const { return expanded_; }
-  /// The axis of the filter's columns, which are now channels.
+  /// The horizontal axis of the convolution of tensor(). The windows of this axis have one column, because the columns
+  /// of the filter are now channels.
   SlidingWindow columns() const { return {columns_.output, columns_.output, 1, 1, 0, 0}; }
 
  private:

@@ -20,7 +20,8 @@ class Convolution final : public Conv2dPassCpu {
     const std::int64_t threads = device.thread_count();
     const std::int64_t in_phase = ceil_divide(task.columns.target, task.columns.period());
     panels_per_product_ = std::min<std::int64_t>(panels(), 2);
-    // Left tiles that share right tiles: neighbouring pixels, or groups of images at the same pixel.
+    // The left tiles of a product share its right tiles. Left tiles are neighbouring pixels, or groups of images at the
+    // same pixel.
     const std::int64_t most = TileProduct::most_left(panels_per_product_);
     groups_per_strip_ = in_phase <= 4 ? even_part(groups(), most_groups) : 1;
     groups_per_product_ = even_part(groups_per_strip_, most);
@@ -28,7 +29,7 @@ class Convolution final : public Conv2dPassCpu {
     const std::int64_t row_bytes = groups_per_strip_ * depth_blocks() * task.columns.source * tile_elements * 2;
     strip_rows_ = task.rows.target;
     const std::int64_t least =
-        ceil_divide(task.rows.window, task.rows.stride);  // fewer rows would pack most rows twice
+        ceil_divide(task.rows.window, task.rows.stride);  // fewer target rows would pack most source rows twice
     while (strip_rows_ > least && task.rows.most_sources(strip_rows_) * row_bytes > packed_cache_bytes) --strip_rows_;
     const std::int64_t for_each_thread = ceil_divide(threads, ceil_divide(groups(), groups_per_strip_));
     strip_rows_ = even_part(task.rows.target, std::min(strip_rows_, ceil_divide(task.rows.target, for_each_thread)));
@@ -130,7 +131,7 @@ class Convolution final : public Conv2dPassCpu {
   }
 
   /// The target pixels of a product: `columns` pixels of a row of one group (`column`, `column` + period, ...), or one
-  /// pixel of `groups` groups from `group`.
+  /// pixel of `groups` groups from group number `group` on.
   struct Pixels {
     std::int64_t group, groups, row, column, columns;
   };
@@ -181,7 +182,7 @@ class Convolution final : public Conv2dPassCpu {
                             std::min(some.last * tile_rows, outputs()) - first});
   }
 
-  /// Computes some panels of `pixels`. `list`: the left tiles of `pixels`.
+  /// Computes the channels of some panels at `pixels`. `list`: the left tiles of `pixels`.
   void multiply(const Pixels& pixels, const TileList& list, const Bf16* weights, const Panels& some) const {
     if (task_.accumulate && list.right.empty()) return;  // these pixels read no source pixel
     alignas(64) float sums[TileProduct::most_sums * tile_sums];
@@ -242,10 +243,10 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t groups_per_strip_;    ///< groups of 16 images that are packed together
   std::int64_t groups_per_product_;  ///< groups that share right tiles
   std::int64_t pixels_per_product_;  ///< pixels of a row that share right tiles
-  std::int64_t panels_per_product_;  ///< panels that share left tiles: two, or the only one
+  std::int64_t panels_per_product_;  ///< panels that share left tiles: two, or one if there is only one
   std::int64_t strip_rows_;          ///< target rows of a strip; the cells are packed once per strip
-  /// The number of parts into which threads divide the panels of a strip. Above 1 if some threads would get more strips
-  /// than others.
+  /// The number of parts into which threads divide the panels of a strip. This number is above 1 if some threads would
+  /// get more strips than others.
   std::int64_t panel_parts_;
   std::int64_t plane_;            ///< elements of the cells of a strip, for 32 channels
   std::int64_t panel_;            ///< elements of the right tiles for 16 outputs

@@ -1,6 +1,6 @@
-// The passes of conv2d on bf16 activations. They use products of tiles, with ExpandedColumns if there are few channels.
-// Convolutions with groups, dilation or large padding use direct convolutions in float32 instead. In this case, the op
-// has float32 copies of x and y, and backward uses the memory of these copies for dx and dz.
+// The passes of conv2d on bf16 activations. The passes use products of tiles, with ExpandedColumns if there are few
+// channels. Convolutions with groups, dilation or large padding use direct convolutions in float32 instead. In this
+// case, the op has float32 copies of x and y, and backward uses the memory of these copies for dx and dz.
 #include "kernels/conv2d/bf16_conv2d.h"
 
 #include <algorithm>
@@ -147,7 +147,7 @@ struct Float32Tensors {
   }
 };
 
-/// A pass with conversions before and after it.
+/// A float32 pass, with conversions of its operands before it and of its result after it.
 class ConvertedPass final : public Conv2dPassCpu {
  public:
   struct Conversion {

@@ -242,10 +242,10 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// Lists the tiles of the steps of a product in a chunk.
+  /// Lists the tiles that a product multiplies in each of its steps in a chunk.
   void list_tiles(const Part& part, const Chunk& chunk, const Product& product, const Bf16* x, TileList& list) const {
     const SlidingWindow& columns = task_.columns;
-    std::int64_t lefts[TileProduct::most_left(1)];  // offsets of a step's left tiles from its row and column
+    std::int64_t lefts[TileProduct::most_left(1)];  // offsets of a step's left tiles from its first x pixel
     std::int64_t count = 0;
     for (std::int64_t m = 0; m < product.blocks; ++m) {
       for (std::int64_t tap = product.tap; tap < product.tap + product.taps; ++tap) {
@@ -270,7 +270,8 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// Adds the chunk's part of the products in `mine` to their sums. The first chunk overwrites the sums.
+  /// Computes the chunk's terms of the products in `mine`, and adds them to the sums of these products. The first chunk
+  /// overwrites the sums.
   void multiply(const Part& part, const Chunk& chunk, const ThreadShare& mine, const Bf16* x, const Bf16* dz,
                 float* sums) const {
     thread_local TileList list;
@@ -310,7 +311,7 @@ class WeightsGradient final : public Conv2dPassCpu {
   const Bf16TileKernels& kernels_;
   bool slices_are_groups_;
   std::int64_t slice_pairs_, slice_rows_;  ///< slice_rows_: rows of dz in a slice
-  std::int64_t phases_, positions_;        ///< remainders of x's columns by the stride; columns per remainder
+  std::int64_t phases_, positions_;        ///< remainders of x's columns modulo the stride; columns per remainder
   std::int64_t x_pixel_, x_row_;           ///< elements of a pixel and of a row of packed x
   std::int64_t dz_row_;                    ///< elements of a row of packed dz, for one panel
   std::int64_t line_taps_;                 ///< taps of a row of the filters, or of their only column

@@ -113,7 +113,7 @@ class Conv2dDefinition final : public OpDefinition {
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = geometry_.relu}; }
   std::shared_ptr<const OpDefinition> with_activation(ActivationKind activation) const {
     if (activation != ActivationKind::relu || !has_biases_)
-      return nullptr;  // networks add a batch norm to convolutions without biases
+      return nullptr;  // networks have a batch norm after a convolution without biases
     Conv2dGeometry with_relu = geometry_;
     with_relu.relu = true;
     return std::make_shared<Conv2dDefinition>(with_relu, has_biases_);

@@ -5,7 +5,8 @@
 //   dz = relu ? dy * [y > 0] : dy
 //   dW[i,j,c,o] = sum over n,p,q of x[n, p*s + i*d - before, q*s + j*d - before, c] * dz[n,p,q,o]
 //   db[o] = sum over n,p,q of dz[n,p,q,o]
-//   dx[n,h,w,c] = sum over i,j,o of dz[n, (h + before - i*d)/s, (w + before - j*d)/s, o] * W[i,j,c,o], if s divides
+//   dx[n,h,w,c] = sum over i,j,o of dz[n, (h + before - i*d)/s, (w + before - j*d)/s, o] * W[i,j,c,o],
+//                 only for i and j at which s divides both differences
 //
 // x: [batch, height, width, in], y: [batch, output height, output width, filters]; each axis has its own stride s,
 // dilation d and padding (kernels/shared/window.h). Parameters: `<name>/weights` [kernel height, kernel width, in /
@@ -73,7 +74,7 @@ struct Conv2dGeometry {
   SlidingWindow vertical, horizontal;
   bool relu = false;  ///< y = max(z, 0); requires biases
   /// If true, the op has a second output: x, in the memory of x. Backward adds dx to the gradient of the second output;
-  /// both have the same memory. Only convolutions in bf16 on a CPU support this.
+  /// dx and this gradient have the same memory. Only convolutions in bf16 on a CPU support this.
   bool accumulates_dx = false;
   std::int64_t groups = 1;
 };
@@ -89,8 +90,8 @@ bool windows_tile_input(const Conv2dGeometry& geometry);
 /// The geometry of an op's convolution; null if the op is not a convolution.
 const Conv2dGeometry* conv2d_geometry(const OpDefinition& definition);
 
-/// Whether a CPU with this `method` computes a float32 convolution by Winograd's method. Filters [r, r, c, o], outputs
-/// y [n, p, q, o].
+/// Whether a CPU with this `method` computes a float32 convolution by Winograd's method. `filters`: the shape [r, r, c,
+/// o]. `y`: the shape [n, p, q, o] of the output.
 bool takes_winograd(const Conv2dGeometry& geometry, ConvolutionMethod method, const Shape& filters, const Shape& y);
 /// Returns the names of the graph's convolutions that a CPU computes by Winograd's method. Returns none in bf16.
 std::vector<std::string> winograd_convolutions(const Graph& graph, ConvolutionMethod method);

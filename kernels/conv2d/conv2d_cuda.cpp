@@ -110,7 +110,8 @@ class Conv2dCuda final : public Op {
     if (dx) data_backward_ = plan(Conv2dPass::data_gradient);
   }
 
-  /// The plan with biases; null if it is slower than the plan without biases.
+  /// Returns a forward plan that adds the biases. Returns null if there are no biases, if the op has a ReLU, or if only
+  /// one of the plans with and without biases uses tensor cores.
   std::unique_ptr<Conv2dPlan> plan_with_biases() {
     adds_biases_ = static_cast<bool>(biases_);
     if (!biases_ || relu_) return nullptr;

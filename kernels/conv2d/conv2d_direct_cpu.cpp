@@ -21,7 +21,7 @@ memory::desc activations_desc(const Tensor& t) {
 }
 /// Whether weights have the layout of the parameter, or a layout that the primitive chooses.
 enum class WeightsLayout { plain, any };
-/// Groups are the outermost extent in oneDNN's order. In memory, they divide the filters.
+/// Groups are the outermost extent in oneDNN's order. In memory, the last two extents are [groups, filters of a group].
 memory::desc weights_desc(const Tensor& t, std::int64_t groups, WeightsLayout layout) {
   using enum memory::format_tag;
   const Shape& s = t.shape;

@@ -38,7 +38,7 @@ Conv2dPassesCpu make_winograd_conv2d(const Conv2dGeometry& geometry, CpuDevice& 
 /// Divides the workspace of the device into aligned pieces for one pass; sizes in floats.
 class WorkspaceLayout {
  public:
-  /// Returns the offset of the piece.
+  /// Adds a piece. Returns the offset of the piece in the workspace, in floats.
   std::size_t add(std::int64_t floats) {
     const std::size_t at = total_;
     total_ += aligned_float_count(static_cast<std::size_t>(floats));

@@ -19,7 +19,7 @@ namespace frontend = cudnn_frontend;
 using frontend::graph::Tensor_attributes;
 using TensorHandle = std::shared_ptr<Tensor_attributes>;
 
-/// Identifiers of a graph's tensors. A run of the graph maps them to memory.
+/// Identifiers of a graph's tensors. A run of the graph maps these identifiers to memory.
 enum Uid : std::int64_t { x_uid = 1, weights_uid, biases_uid, y_uid };
 
 std::vector<std::int64_t> to_vector(std::span<const std::int64_t> values) { return {values.begin(), values.end()}; }
@@ -91,7 +91,7 @@ std::vector<frontend::NumericalNote_t> unwanted_notes(Arithmetic arithmetic) {
   return notes;
 }
 
-/// The requirements of a plan in addition to acceptable notes.
+/// The requirements for a plan, in addition to acceptable numerical notes.
 struct PlanDemands {
   /// The plan must use tensor cores: the heuristics sometimes prefer a slower plan without tensor cores.
   bool tensor_cores = false;
@@ -113,7 +113,7 @@ std::int64_t least_parts(const Conv2dTask& task) {
   return std::max<std::int64_t>(std::min(wanted, batch * y_rows * y_columns / least_terms), 1);
 }
 
-/// The sets of requirements, from the most demanding one to none.
+/// Returns sets of requirements, in the order in which they are tried. The last set has no requirement.
 std::vector<PlanDemands> plan_demands(const Conv2dTask& task) {
   std::vector<PlanDemands> all;
   for (const bool tensor_cores : {true, false}) {
@@ -126,7 +126,7 @@ std::vector<PlanDemands> plan_demands(const Conv2dTask& task) {
   return all;
 }
 
-/// A graph with all plans of cuDNN's heuristics. The plans are identified by their indices, fastest first, and are
+/// A graph with all plans that cuDNN's heuristics propose. Plan 0 is the fastest according to the heuristics. A plan is
 /// built on demand.
 class PlannedGraph : public frontend::graph::Graph {
  public:

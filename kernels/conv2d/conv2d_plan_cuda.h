@@ -30,7 +30,7 @@
 
 namespace carillon {
 
-// conv2d's tensors in cuDNN's terms: extents in its order (batch or filter, channel, row, column) and strides in
+// conv2d's tensors in cuDNN's terms: extents in cuDNN's order (batch or filter, channel, row, column) and strides in
 // memory, in elements.
 //
 // The memory layout of activations is [batch, row, column, channel]. The memory layout of weights is [filter, row,
@@ -104,9 +104,9 @@ class Conv2dPlan {
   };
 
   /// Returns the measured plan if it is acceptable. Otherwise returns the first acceptable plan of cuDNN's heuristics
-  /// that uses tensor cores (tf32, bf16) and divides the sums of a small weight gradient. If no plan does both, a plan
-  /// that only uses tensor cores comes before a plan that only divides the sums, and that before any other acceptable
-  /// plan. Returns null if no plan is acceptable; `reason` then says why.
+  /// that uses tensor cores (tf32, bf16) and divides the sums of a small weight gradient. If no plan does both, returns
+  /// a plan that only uses tensor cores. If there is none, returns a plan that only divides the sums, and otherwise any
+  /// acceptable plan. Returns null if no plan is acceptable; `reason` then says why.
   static std::unique_ptr<Conv2dPlan> find(const CudnnTarget& target, const Conv2dTask& task, std::string& reason,
                                           std::span<const MeasuredPlan> measured = measured_plans());
   /// Returns the first `count` acceptable plans of cuDNN's heuristics, for measurements. Returns fewer plans if there

@@ -1,5 +1,6 @@
-// A convolution with windows that tile its input (windows_tile_input), on a GPU. It is a matrix product of patches. The
-// kernels copy images to the matrix of their patches and back.
+// A convolution with windows that tile its input (windows_tile_input), on a GPU. The convolution is computed as a
+// matrix product: the matrix of patches times the weights. The kernels copy images to the matrix of their patches and
+// back.
 //
 //   y = patches W + b,  dW = patches^T dz,  patches of dx = dz W^T
 //
@@ -27,7 +28,7 @@ struct PatchTiling {
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
   std::uint32_t height, row_packs;                ///< rows of an image, and packs in a row
-  std::uint32_t output_rows, output_columns;      ///< windows of an image
+  std::uint32_t output_rows, output_columns;      ///< rows and columns of windows
   std::uint32_t window_height, window_row_packs;  ///< rows of a window, and packs in a row
 
   /// Returns the position of pack `i` of the images in the matrix of patches, or `none` if the pack belongs to no
@@ -73,7 +74,8 @@ struct GatherPatches {
   }
 };
 
-/// Each thread copies a pack of n elements of the patches to the images. It writes 0 to pixels that belong to no patch.
+/// Each thread copies a pack of n elements of the patches to the images. The thread writes 0 to pixels that belong to
+/// no patch.
 template <typename T, int n>
 struct ScatterPatches {
   PatchTiling tiling;
@@ -86,7 +88,7 @@ struct ScatterPatches {
   }
 };
 
-/// As make_conv2d_cuda. x must have as many channels as the weights.
+/// Makes the op of make_conv2d_cuda for windows that tile the input. x must have as many channels as the weights.
 std::unique_ptr<Op> make_patch_product_cuda(const Conv2dGeometry& geometry, const OpContext& context,
                                             const OpTensors& tensors);
 

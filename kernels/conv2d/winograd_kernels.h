@@ -73,7 +73,8 @@ struct WinogradKernels {
   /// `relu`, then applies a ReLU. `bias` may be null.
   void (*transform_outputs)(const WinogradMatrices& m, const WinogradImages& images, const float* bias, bool relu,
                             std::int64_t first, std::int64_t count, float* y);
-  /// Computes Z, in the layout of V.
+  /// Computes Z for `count` tiles from tile `first` on, and writes to Z from row `row` on. Z has the layout of V.
+  /// `zeros`: one zero per filter.
   void (*transform_output_gradients)(const float* dy, const WinogradImages& images, const float* zeros,
                                      std::int64_t first, std::int64_t count, std::int64_t row,
                                      const WinogradMatrices& z);
@@ -87,7 +88,7 @@ struct WinogradKernels {
                                      std::int64_t first, std::int64_t last, float* dg);
 };
 
-/// The kernels for filters of this size; null if there are none.
+/// Returns the kernels for filters of `filter` x `filter`; null if there are no such kernels.
 const WinogradKernels* winograd_kernels(Isa isa, std::int64_t filter);
 
 /// The kernels for images with few channels, such as photographs at the start of a network.
@@ -110,17 +111,18 @@ struct NarrowWinogradKernels {
   /// Computes V for `count` tiles from tile `first` on. `zeros`: one zero per channel.
   void (*transform_inputs)(const float* x, const WinogradImages& images, const float* zeros, std::int64_t first,
                            std::int64_t count, float* v);
-  /// Computes y = A^T M A + bias with M = V U for these tiles. With `relu`, then applies a ReLU. `bias` may be null.
+  /// Computes y = A^T M A + bias, with M = V U, for `count` tiles from tile `first` on. With `relu`, then applies a
+  /// ReLU. `bias` may be null.
   void (*convolve)(const float* v, std::int64_t channels, const float* u, const WinogradImages& images,
                    const float* bias, bool relu, std::int64_t first, std::int64_t count, float* y);
-  /// W = the sum over these tiles of V Z, or with `add` W += the sum.
+  /// W = the sum of V Z over `count` tiles from tile `first` on, or with `add` W += the sum.
   void (*multiply_gradients)(const float* v, std::int64_t channels, const float* dy, const WinogradImages& images,
                              const float* zeros, std::int64_t first, std::int64_t count, bool add, float* w);
   /// Computes dg [r, r, channels, filters].
   void (*transform_filter_gradients)(const float* w, std::int64_t channels, std::int64_t filters, float* dg);
 };
 
-/// The kernels for filters of this size; null if there are none.
+/// Returns the kernels for filters of `filter` x `filter`; null if there are no such kernels.
 const NarrowWinogradKernels* narrow_winograd_kernels(Isa isa, std::int64_t filter);
 
 }  // namespace carillon

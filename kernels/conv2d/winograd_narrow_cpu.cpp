@@ -128,7 +128,7 @@ class NarrowFilterGradient final : public Conv2dPassCpu {
   }
 
  private:
-  static constexpr std::int64_t chunk_tiles = 64;  ///< the V of these tiles, 64 KiB, stays in the second-level cache
+  static constexpr std::int64_t chunk_tiles = 64;  ///< tiles per chunk; their V (64 KiB) stays in the L2 cache
 
   std::int64_t channels() const { return task_.x.shape[3]; }
 

@@ -7,7 +7,8 @@
 
 namespace carillon::CARILLON_ISA {
 
-/// Rows of a product's block: with two vectors per row, the accumulators fill almost all registers.
+/// Largest number of rows in a block of a product: with two vectors per row, the accumulators fill almost all
+/// registers.
 constexpr int max_rows = lanes == 16 ? 12 : lanes == 8 ? 6 : 4;
 constexpr int panel_vectors = 2, panel = panel_vectors * lanes;
 /// Channels that a block multiplies at a time, so that a panel's part of U stays in the first-level cache.
@@ -23,7 +24,8 @@ CARILLON_INLINE void for_row_blocks(std::int64_t first, std::int64_t last, const
   }
 }
 
-/// Calls body(first, Constant<vectors>) for panels of two vectors that cover `columns`; the last may have one vector.
+/// Calls body(first, Constant<vectors>) for panels of two vectors that cover `columns`. The last panel may have only
+/// one vector.
 template <typename Body>
 CARILLON_INLINE void for_panels(std::int64_t columns, const Body& body) {
   std::int64_t at = 0;
@@ -78,7 +80,7 @@ struct Accumulators {
 /// A block of a product: c [rows, vectors] = or += the sum over `depth` steps of a column of a times a row of b.
 struct ProductBlock {
   const float* a;
-  std::int64_t a_row, a_step;  ///< strides from row to row and from step to step
+  std::int64_t a_row, a_step;  ///< strides of a from row to row and from step to step
   const float* b;
   std::int64_t b_step;
   std::int64_t b_next;  ///< offset from b to the rows of the next block, which are prefetched

@@ -7,7 +7,8 @@
 //   A[i][j] = p[i]^j                                                n x m;  at infinity: 1 for j = m - 1, else 0
 //   G[i][j] = p[i]^j / f[i]                                         n x r;  at infinity: 1 for j = r - 1, else 0
 //   B^T[i]  = coefficients of product over k != i of (x - p[k])     n x n;  at infinity: the product over all finite k
-// Rows of a pair +-p differ in the sign of every other element, so their products share all multiplications.
+// The rows of two points p and -p differ only in the sign of every other element. Therefore the products of both rows
+// share all multiplications.
 //
 // F(m', r) with m' < m uses the first finite points, and infinity. At these points, its filter transforms equal the
 // filter transforms of F(m, r), except for factors that can be applied to the inputs: B^T[i] is multiplied by f[i] of
@@ -28,7 +29,7 @@ struct PointMatrix {
   double at[rows][columns] = {};
 };
 
-/// The n - 1 finite points.
+/// Returns finite point number i. n points include n - 1 finite points.
 constexpr double winograd_point(int i) {
   if (i == 0) return 0.0;
   const int pair = (i - 1) / 2;  // 1, 2, 1/2, 4, 1/4, ...
@@ -185,7 +186,7 @@ struct WinogradExtent {
   static_assert(n_filters % 2 == 0, "finite points come in pairs after the first, and infinity makes the count even");
   static constexpr auto input_matrix = polynomials<n, n_filters>();
   static constexpr auto output_matrix = powers<n, m>(false);
-  /// The number of point i among n_filters points.
+  /// Returns the index that point i of the tile has among the n_filters points.
   static constexpr int point(int i) { return i == n - 1 ? n_filters - 1 : i; }
 };
 
@@ -199,7 +200,7 @@ struct WinogradTile {
 
   using Frequencies = Floats[Rows::n][Columns::n];
 
-  /// The number of frequency [i][j] among n^2.
+  /// Returns the index that frequency [i][j] of the tile has among the n^2 frequencies.
   static constexpr int frequency(int i, int j) { return Rows::point(i) * n + Columns::point(j); }
 
   /// result = rows * values * columns^T; value(Constant<i>, Constant<j>) returns the elements of values.

@@ -59,7 +59,7 @@ void rotate(const float* filters, std::int64_t r, std::int64_t c, std::int64_t o
   for (std::int64_t k = 0; k < r * r; ++k) {
     const float* const from = filters + (r * r - 1 - k) * c * o;
     float* const to = rotated + k * c * o;
-    // These rows are read together, so that their cache lines stay cached until all filters are read.
+    // Reads 16 rows of `from` together, so that their cache lines stay cached until all filters are read.
     constexpr std::int64_t together = 16;
     for (std::int64_t first = 0; first < c; first += together) {
       const std::int64_t last = std::min(first + together, c);

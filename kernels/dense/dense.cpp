@@ -110,7 +110,7 @@ class DenseCpu final : public Op {
 
  private:
   std::optional<ProductOfInput> forward_, weights_backward_;
-  Tensor relu_;  ///< y, if the product does not apply the ReLU
+  Tensor relu_;  ///< y, if the op has a ReLU that the product does not apply
   std::optional<MatrixProduct> data_backward_;
   std::optional<BiasReluBackward> bias_relu_;
 };

@@ -5,8 +5,8 @@
 // the kernels nvjet_*_relubias turn NaN into 0).
 //
 // With bf16 activations, the products read W and b in bfloat16: their compute copies or, if there are none, copies that
-// each forward makes. The product of the gradient of W has a float32 result. Its epilogue can sum the columns of dy;
-// these sums are the gradient of b. This epilogue is off by default (bias_gradient_epilogue in
+// each forward makes. The product of the gradient of W has a float32 result. The epilogue of this product can sum the
+// columns of dy; these sums are the gradient of b. This epilogue is off by default (bias_gradient_epilogue in
 // src/device/cuda_backend.h). The epilogue requires a layer without ReLU, and bf16 (in tf32, the epilogue may add
 // values that are already rounded). The algorithm with this epilogue must divide the sums over the rows into at least
 // as many parts as the algorithm without it.

@@ -5,9 +5,9 @@
 namespace carillon::CARILLON_ISA {
 namespace {
 
-/// Sums fill about two thirds of the registers. With fewer rows, a block multiplies fewer zeros. But enough products
-/// must follow each load of b to hide its latency. Four rows hide a load from the second-level cache, and two rows hide
-/// a load from the first-level cache.
+/// The sums of a block and a panel fill about two thirds of the registers. With fewer rows, a block multiplies fewer
+/// zeros. But enough products must follow each load of b to hide its latency. Four rows hide a load from the
+/// second-level cache, and two rows hide a load from the first-level cache.
 constexpr int block_rows = lanes == 16 ? 4 : 2, panel_vectors = lanes == 16 ? 4 : 5;
 constexpr int panel_columns = panel_vectors * lanes;
 constexpr int panel_bytes_in_cache = lanes == 16 ? 256 << 10 : 28 << 10;
@@ -24,7 +24,7 @@ struct Block {
   std::int64_t step_count;
   const float* b;
   const float* start;         ///< initial sums; null: zeros
-  std::int64_t start_stride;  ///< row stride
+  std::int64_t start_stride;  ///< row stride of `start`
   float* c;
   std::int64_t columns;     ///< row stride of b and c
   std::int64_t last_lanes;  ///< number of columns in the panel's last vector
@@ -103,7 +103,7 @@ CARILLON_INLINE void run(std::int64_t rows, std::int64_t columns, Block& block) 
   });
 }
 
-/// A list under construction.
+/// Writes the list of one block and piece.
 class StepList {
  public:
   StepList(const StepLists& lists, std::int64_t block, std::int64_t piece)

@@ -79,7 +79,8 @@ struct Channels {
   }
 };
 
-/// Rows of pixels, one vector each, in scratch. Row r is in slot r modulo the number of slots, a power of two.
+/// Rows of pixels in scratch. A pixel has one vector of channels. Row r is in slot r modulo the number of slots, a
+/// power of two.
 struct Ring {
   float* data;
   std::int64_t width, slots;
@@ -88,8 +89,8 @@ struct Ring {
   std::int64_t floats() const { return slots * width * lanes; }
 };
 
-/// Copies a row as floats to `to`, each pixel `spacing` pixels after the previous one. Adds the pixels to `sum`,
-/// if it is not null.
+/// Copies a row as floats to `to`, each pixel `spacing` pixels after the previous one. Adds the pixels to `sum`, if
+/// `sum` is not null.
 CARILLON_INLINE void copy_row(const Channels& from, std::int64_t row, std::int64_t pixels, std::int64_t spacing,
                               float* to, Floats* sum = nullptr) {
   with_elements(
@@ -103,7 +104,7 @@ CARILLON_INLINE void copy_row(const Channels& from, std::int64_t row, std::int64
       });
 }
 
-/// The rows of an input, copied in order.
+/// Copies the rows of x to a ring, in order.
 struct InputRows {
   const DepthwiseConvolution& convolution;
   Channels x;
@@ -141,7 +142,8 @@ CARILLON_INLINE std::int64_t power_of_two(std::int64_t at_least) {
   return power;
 }
 
-/// How a block of output columns is computed. Some pixels at its start and its end are known to be zeros.
+/// How a block of output columns is computed. Of the pixels that the block reads, the first `zeros_before` and the last
+/// `zeros_after` are known to be zeros.
 template <int taps_, int columns_, int stride_, int zeros_before, int zeros_after>
 struct Block {
   static constexpr int taps = taps_;        ///< filter columns that are processed together; a divisor of the window

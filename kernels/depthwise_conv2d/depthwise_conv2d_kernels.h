@@ -5,8 +5,8 @@
 //   gradient of W      DepthwiseFilterGradient, then SumBlocks
 //
 // A thread of DepthwiseConvolve computes several columns of an output row, and a thread of DepthwiseFilterGradient sums
-// several columns of a filter row. Both load each pixel into registers once for all these columns. Neighbouring threads
-// read the same pixels from the first-level cache.
+// several columns of a filter row. Both kernels load each pixel into registers once for all these columns. Neighbouring
+// threads read the same pixels from the first-level cache.
 #pragma once
 
 #include <cstdint>
@@ -127,7 +127,7 @@ struct DepthwiseInputGradient {
     const auto& [vertical, horizontal, packs] = pool;
     const PackedPool::Place at = pool.place(index, vertical.input, horizontal.input);
     const Interval<int> ps = windows_over(vertical, at.row), qs = windows_over(horizontal, at.column);
-    Pack<float, n> sum = {};  // stays 0 between windows
+    Pack<float, n> sum = {};  // stays 0 if no window contains the pixel
     for (int p = ps.first; p < ps.last; ++p) {
       for (int q = qs.first; q < qs.last; ++q) {
         const int i = at.row + vertical.before - p * vertical.stride;

@@ -4,7 +4,7 @@
 namespace carillon::CARILLON_ISA {
 namespace {
 
-/// The size of an image that stays in the second-level cache together with its output.
+/// The largest size of an image that stays in the second-level cache together with its output.
 constexpr std::int64_t cached_floats = 128 * 1024;
 
 // Convolution. Scratch: the filters [window * window][lanes], then the ring.

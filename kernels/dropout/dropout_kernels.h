@@ -18,7 +18,7 @@ inline constexpr std::int64_t dropout_block = 4;  ///< elements per block of dra
 /// Keeps or drops an element, depending on the element's random word.
 struct DropoutFilter {
   std::uint64_t key;
-  std::uint32_t least;  ///< least word that keeps an element: rate 2^32
+  std::uint32_t least;  ///< smallest word that keeps an element: rate * 2^32
   float scale;          ///< factor for kept elements
   bool whole_samples;   ///< DropoutDraws::whole_samples
 

@@ -26,7 +26,7 @@
 // functions. In bf16, gelu is less accurate (GeluForBf16 in functions.h).
 //
 // Passes fuse activations into neighbouring ops (src/graph/passes.h). They fuse any activation, and also an addition,
-// into batch_norm. They fuse a ReLU into max_pool, into add, and into dense and conv2d with biases.
+// into batch_norm. The passes fuse a ReLU into max_pool, into add, and into dense and conv2d with biases.
 //
 // To add an op of one input, write its functor in functions.h, list it in ElementwiseFunction (elementwise_map.h), and
 // declare its function and its OpType here.

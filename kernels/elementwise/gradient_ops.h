@@ -7,8 +7,8 @@
 //   parameter_sum   computes nothing in forward                          dw = dw + dy_0 + dy_1 + ..., in this order
 //
 // gradient_fork passes a value to two readers, and passes the gradients of both readers to the op that produces the
-// value. It computes nothing. `second` is a value that is never written or read. The gradient of `second` is the second
-// gradient of x.
+// value. gradient_fork computes nothing. `second` is a value that is never written or read. The gradient of `second` is
+// the second gradient of x.
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -22,7 +22,7 @@ Graph::NewOp fork_op();
 Graph::NewOp gradient_fork_op();
 /// The op that sum_parameter_gradients inserts.
 Graph::NewOp parameter_sum_op();
-/// The ops of give_values_one_reader.
+/// The ops that give_values_one_reader inserts.
 GradientOps gradient_ops();
 
 }  // namespace carillon

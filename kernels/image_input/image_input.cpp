@@ -127,7 +127,7 @@ class ImageInputCpu final : public Op {
   struct Scratch {
     std::span<std::int32_t> columns;  ///< [crop_width]
     std::uint8_t* crop = nullptr;     ///< [crop_height, crop_width, channels]
-    std::byte* unwarped = nullptr;    ///< values before the warp, in float32 or bf16; the same extents
+    std::byte* unwarped = nullptr;    ///< values before the warp, float32 or bf16, with the extents of `crop`
   };
 
   static std::size_t aligned(std::size_t bytes) {

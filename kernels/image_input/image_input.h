@@ -24,7 +24,7 @@
 // interpolated bilinearly by channel; outside the image, x is the nearest edge pixel.
 //
 // All draws depend only on the seed, the stream position and the record (image_input_kernels.h). Without `distort`,
-// only warping is random. The op is the first of a graph: it has no tensor inputs and no gradient.
+// only warping is random. The op is the first op of a graph: it has no tensor inputs and no gradient.
 //
 // Sources: TensorFlow's CIFAR-10 tutorial (standardized); torchvision's RandomCrop, Normalize and RandomAffine;
 // DeVries, Taylor, "Improved regularization of convolutional neural networks with cutout", 2017; alternating mirroring:

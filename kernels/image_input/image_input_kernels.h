@@ -22,7 +22,7 @@
 
 namespace carillon {
 
-/// The draws for one image, except its warp.
+/// The random draws for one image, except the draws for the warp.
 struct ImageDraw {
   std::int32_t top = 0, left = 0;  ///< position of the crop in the image; negative: in the padding
   bool mirrored = false;
@@ -233,7 +233,7 @@ struct ImageInputKernel {
   static constexpr int draw_phase = 0, sum_phase = 1, part_phase = 2, total_phase = 3, map_phase = 4, output_phase = 5;
   static constexpr int phases = output_phase + 1;
   static constexpr int sums = 2 * static_cast<int>(max_image_channels);  ///< per channel: sums of values and of squares
-  static constexpr int parts = 16;  ///< partial sums of each sum; one thread computes each, then one thread adds them
+  static constexpr int parts = 16;  ///< partial sums of each sum; one thread computes each partial sum
   static_assert(sums * parts <= threads);
 
   struct Shared {
@@ -248,7 +248,7 @@ struct ImageInputKernel {
   StepTable table;
   ImageInputMap map;
   T* output = nullptr;               ///< [batch, crop_height, crop_width, output_channels]
-  std::int32_t output_channels = 3;  ///< channels beyond the map's are 0
+  std::int32_t output_channels = 3;  ///< channels from map.channels on are 0
   std::int64_t batch = 0;
 
   int blocks() const { return static_cast<int>(batch); }

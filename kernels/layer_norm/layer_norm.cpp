@@ -62,7 +62,7 @@ template <typename Body>
   if (c < channels) body(c, FirstLanes{channels - c});
 }
 
-/// The sum of the lanes.
+/// Returns the sum of the lanes of `sums`.
 [[gnu::always_inline]] inline float total(const Vector& sums) {
   Vector all = sums;
   all += __builtin_shufflevector(all, all, 4, 5, 6, 7, 0, 1, 2, 3);
@@ -124,7 +124,7 @@ template <std::size_t count>
   }
 }
 
-/// Some rows, [rows, channels] each. dx: null if it is not wanted.
+/// Some rows, [rows, channels] each. dx: null if dx is not computed.
 struct GradientRows {
   const float *x, *dy;
   float* dx;
@@ -225,7 +225,7 @@ CARILLON_SIMD void backward_rows(const GradientRows& all, std::size_t rows, std:
   backward_all<true>(all, rows, channels, norms, gamma, dgamma, dbeta);
 }
 
-/// Number of rows that are processed together. Their x, dy and dx in float32 fit into the first-level cache.
+/// Number of rows that are processed together. x, dy and dx of these rows in float32 fit into the first-level cache.
 std::size_t group_rows(std::size_t channels) {
   constexpr std::size_t group_floats = 1024;
   return std::max(rows_at_once, group_floats / channels / rows_at_once * rows_at_once);

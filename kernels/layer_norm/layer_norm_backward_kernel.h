@@ -39,7 +39,7 @@ struct LayerNormBackward : LayerNormRows<T, n, packs> {
 
   const RowNorm* norms = nullptr;  ///< [rows]
   const T* dy = nullptr;           ///< [rows, channels]
-  T* dx = nullptr;                 ///< [rows, channels]; null: not wanted
+  T* dx = nullptr;                 ///< [rows, channels]; null: not computed
   bool adds = false;               ///< the results are added to dx
   ColumnCut sums_cut;
   ColumnParts parts;  ///< first: dbeta, second: dgamma
@@ -150,7 +150,7 @@ struct LayerNormBackward : LayerNormRows<T, n, packs> {
     for (unsigned i = 0; i < sizeof(pack) / sizeof(std::uint32_t); ++i) asm volatile("" : "+r"(words[i]));
 #endif
   }
-  /// xhat of an element of the thread's packs.
+  /// Returns xhat of element i of the thread's pack k.
   CARILLON_HOST_DEVICE static float hat(const Private& own, int k, int i) {
     return own.norm.at(to_float(own.x[k].at[i]) - own.norm.centre);
   }

@@ -67,7 +67,7 @@ inline LayerNormCut layer_norm_cut(std::int64_t rows, std::int64_t channels, int
 }
 
 /// Calls body(std::integral_constant<int, packs>{}). Each value of `packs` compiles another kernel. Therefore `packs`
-/// is 2 or 3 only for rows that consist of the largest packs and fill all lanes. It is 0 for all other rows.
+/// is 2 or 3 only for rows that consist of the largest packs and fill all lanes. For all other rows, `packs` is 0.
 template <typename T, int n, typename Body>
 void with_layer_norm_packs(const LayerNormCut& cut, const Body& body) {
   if constexpr (n * sizeof(T) == pack_bytes) {
@@ -101,7 +101,8 @@ struct LayerNormRows {
       for (int k = 0; k < packs; ++k) body(std::int64_t{first + k * step});
     }
   }
-  /// The sum over the lanes of the thread's row: four partial sums, then their sum.
+  /// Returns the sum of `sums` over the lanes of the thread's row. With four lanes or more, first computes four partial
+  /// sums.
   CARILLON_HOST_DEVICE float total(const float (&sums)[threads], int thread) const {
     const float* const row = sums + (thread - thread % cut.lanes);
     if (cut.lanes < 4) return cut.lanes == 1 ? row[0] : row[0] + row[1];

@@ -27,7 +27,7 @@ struct ReshapeParams {
   }
 };
 
-/// Errors: failed (an extent is neither positive nor -1; several are -1; another number of elements).
+/// Errors: failed (an extent is neither positive nor -1; several are -1; the number of elements is not that of x).
 Value reshape(Graph& graph, const std::string& name, Value x, const ReshapeParams& params);
 extern const OpType reshape_op;
 
@@ -51,10 +51,11 @@ extern const OpType transpose_op;
 
 // pad: adds elements before and after the elements of each axis, or removes some. slice: selects elements of one axis.
 //
-//   pad     y[..., i, ...] = x[..., i - before, ...] if x has this element, otherwise value    dx: the elements of dy
-//   slice   y[..., i, ...] = x[..., first + i step, ...]      i = 0 ... count - 1              dx: dy, 0 between
+//   pad     y[..., i, ...] = x[..., i - before, ...] if x has this element, otherwise value
+//   slice   y[..., i, ...] = x[..., first + i step, ...]      i = 0 ... count - 1
 //
-// If `before` or `after` is negative, pad removes elements.
+// If `before` or `after` is negative, pad removes elements. In dx, an element of x that y contains has the gradient of
+// this element of y. All other elements of dx are 0.
 
 struct PadParams {
   std::vector<std::int64_t> before, after;  ///< added elements of each axis after the batch; negative: removed
@@ -110,7 +111,7 @@ struct ConcatParams {
   }
 };
 
-/// Errors: failed (no inputs; no such axis; other extents differ).
+/// Errors: failed (no inputs; the axis does not exist or is the batch; extents of other axes differ).
 Value concat(Graph& graph, const std::string& name, std::span<const Value> inputs, const ConcatParams& params = {});
 extern const OpType concat_op;
 
@@ -130,8 +131,8 @@ struct SplitParams {
   }
 };
 
-/// Adds the op and returns the parts. Errors: failed (no such axis; no parts; the sizes are not positive or have
-/// another sum).
+/// Adds the op and returns the parts. Errors: failed (the axis does not exist or is the batch; no parts; a size is not
+/// positive; the sum of the sizes is not the extent of x).
 std::vector<Value> split(Graph& graph, const std::string& name, Value x, const SplitParams& params);
 extern const OpType split_op;
 

@@ -65,8 +65,9 @@ void transpose_cuda(std::span<const std::int64_t> axes, const Tensor& x, const T
 
 // PadAxes: maps an element of y to an element of x, for pad, slice and their gradients.
 //
-// On each axis, element i of y is element (i * step + offset) / divisor of x, if this is an index of x. The gradient
-// exchanges x and y. If all elements of an axis are copied and the axis before it has step 1, both axes are merged.
+// On each axis, element i of y is element (i * step + offset) / divisor of x, if this is an index of x. In the PadAxes
+// of the gradient, x and y are exchanged. If all elements of an axis are copied and the axis before it has step 1, both
+// axes are merged.
 
 struct PadAxis {
   std::int64_t x_extent = 1, y_extent = 1;
@@ -155,14 +156,14 @@ std::size_t axis_to_part(std::int64_t axis, const Shape& shape, std::string_view
 struct PartOfRows {
   std::int64_t row_size = 0, offset = 0, size = 0;
 
-  /// The position in the rows of element i of the part.
+  /// Returns the position, in the rows of the whole tensor, of element i of the part.
   CARILLON_HOST_DEVICE std::int64_t place(std::int64_t i) const {
     const std::int64_t row = i / size;
     return row * row_size + offset + i - row * size;
   }
 };
 
-/// part = a part of the whole. T: float or Bf16.
+/// Copies a part of each row of `whole` to `part`. T: float or Bf16.
 template <typename T, int n>
 struct ReadPart {
   PartOfRows place;
@@ -174,7 +175,7 @@ struct ReadPart {
   }
 };
 
-/// A part of the whole = part.
+/// Copies `part` to its place in each row of `whole`.
 template <typename T, int n>
 struct WritePart {
   PartOfRows place;

@@ -118,7 +118,7 @@ class TransposeDefinition final : public OpDefinition {
   AxisList axes_;
 };
 
-/// Errors: failed (no permutation that starts with 0).
+/// Errors: failed (the axes are no permutation that starts with 0).
 void check_axes(const std::string& name, const Shape& x, const AxisList& axes) {
   bool is_permutation = axes.size() == x.rank() && axes.front() == 0;
   for (std::int64_t axis = 0; axis < static_cast<std::int64_t>(x.rank()); ++axis) {

@@ -41,7 +41,7 @@ CARILLON_HOST_DEVICE inline LrnPowers lrn_powers(float s, float beta) {
   }
 }
 
-/// first[0] + ... + first[2 radius].
+/// Returns first[0] + ... + first[2 radius].
 template <int radius>
 CARILLON_HOST_DEVICE inline float lrn_window_sum(const float* first) {
   float sum = first[0];

@@ -25,11 +25,11 @@ struct MatmulParams {
   }
 };
 
-/// Errors: failed (fewer than three axes; the extents do not match).
+/// Errors: failed (a or b has fewer than three axes; the extents do not match).
 Value matmul(Graph& graph, const std::string& name, Value a, Value b, const MatmulParams& params = {});
 extern const OpType matmul_op;
 
-/// A tensor [count, rows, columns] of a batch of products, or its transpose.
+/// An operand of a batch of products: a tensor [count, rows, columns], or its transpose.
 struct MatmulOperand {
   Tensor tensor;
   std::int64_t rows = 0, columns = 0;  ///< extents in the product

@@ -24,9 +24,9 @@ namespace {
 
 /// Whether x replaces the maximum of a window. A NaN counts as larger than any number, so it stays the maximum.
 [[gnu::always_inline]] inline bool replaces(float x, float maximum) { return (x > maximum) | (x != x); }
-/// As above, for bf16 values. It compares 16-bit integers, because a vector holds more of them than floats. The
-/// integers are made from the sign and the other bits of the values, and have the same order as the values. A NaN of
-/// either sign becomes a number above infinity.
+/// The same test for bf16 values. The function compares 16-bit integers, because a vector holds more 16-bit integers
+/// than floats. The integers are made from the sign and the other bits of the values, and have the same order as the
+/// values. A NaN of either sign becomes a number above infinity.
 [[gnu::always_inline]] inline bool replaces(Bf16 x, Bf16 maximum) {
   constexpr std::int16_t infinity = 0x7f80;
   const auto magnitude = [](Bf16 of) { return static_cast<std::int16_t>(of.bits & 0x7fff); };

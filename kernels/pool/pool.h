@@ -122,8 +122,8 @@ struct AvgPoolGeometry {
   bool counts_padding = false;
 };
 
-/// 1 / k of a window that has these rows and columns inside the input (offsets_inside). `Axis`: SlidingWindow or
-/// PackedPool::Axis.
+/// Returns 1 / k for a window. `rows`, `columns`: the part of the window that is inside the input (offsets_inside).
+/// `Axis`: SlidingWindow or PackedPool::Axis.
 template <typename Axis, typename Int>
 CARILLON_HOST_DEVICE inline float share_of_each(const Axis& vertical, const Axis& horizontal, const Interval<Int>& rows,
                                                 const Interval<Int>& columns, bool counts_padding) {

@@ -22,7 +22,7 @@ struct MaxPoolForward {
   const float* biases;  ///< [channels]; null: no biases
   const T* x;           ///< [batch, height, width, channels]
   T* y;                 ///< [batch, output height, output width, channels]
-  std::uint8_t* where;  ///< [y]: i * window + j of the maximum; null: not wanted
+  std::uint8_t* where;  ///< [y]: i * window + j of the maximum; null: not computed
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
     const auto& [vertical, horizontal, packs] = pool;
@@ -121,7 +121,7 @@ struct MaxPoolBackward {
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
     const PackedPool::Place at = pool.place(index, pool.vertical.input, pool.horizontal.input);
-    Pack<float, n> sum = {};  // stays 0 between windows
+    Pack<float, n> sum = {};  // stays 0 if no window contains the pixel
     if constexpr (over > 0) {
       add_few(at, sum);
     } else {
@@ -131,7 +131,7 @@ struct MaxPoolBackward {
   }
 
  private:
-  /// The values of one window over the pixel.
+  /// The values of one of the windows that contain the pixel.
   struct Window {
     Pack<T, n> gradient = {}, output = {};
     Pack<std::uint8_t, n> position = {};
@@ -192,8 +192,8 @@ struct MaxPoolBackward {
   }
 };
 
-/// Calls body(std::integral_constant<int, over>). `over` is 1 or 2 if a pixel is in at most so many windows along each
-/// axis, as for windows of 2x2 and 3x3 with stride 2. Otherwise `over` is 0.
+/// Calls body(std::integral_constant<int, over>). `over` is the largest number of windows that contain a pixel, along
+/// each axis, if this number is 1 or 2, as for windows of 2x2 and 3x3 with stride 2. Otherwise `over` is 0.
 template <typename Body>
 void with_windows_over(const MaxPoolGeometry& geometry, const Body& body) {
   const auto over = [](const SlidingWindow& axis) { return (axis.window + axis.stride - 1) / axis.stride; };
@@ -241,7 +241,7 @@ struct AvgPoolBackward {
     const auto& [vertical, horizontal, packs] = pool;
     const PackedPool::Place at = pool.place(index, vertical.input, horizontal.input);
     const Interval<int> ps = windows_over(vertical, at.row), qs = windows_over(horizontal, at.column);
-    Pack<float, n> sum = {};  // stays 0 between windows
+    Pack<float, n> sum = {};  // stays 0 if no window contains the pixel
     for (int p = ps.first; p < ps.last; ++p) {
       for (int q = qs.first; q < qs.last; ++q) {
         const float share = share_of_each(vertical, horizontal, offsets_inside(vertical, p),

@@ -14,7 +14,7 @@
 namespace carillon {
 namespace {
 
-/// Rows that are summed in a register before the sums are added in memory.
+/// Number of rows that are added in a register before the register is added to the sums in memory.
 constexpr std::size_t rows_at_once = 4;
 
 template <typename T>
@@ -63,7 +63,7 @@ template <bool wants_dx, typename T>
   }
 }
 
-/// Sets `sums` to the sums of dy x. dx: null if it is not wanted.
+/// Sets `sums` to the sums of dy x. dx: null if dx is not computed.
 CARILLON_SIMD void backward_rows(ElementPointer x, ElementPointer dy, const float* gamma, std::size_t rows,
                                  std::size_t channels, float* sums, ElementPointer dx) {
   std::fill_n(sums, channels, 0.0f);

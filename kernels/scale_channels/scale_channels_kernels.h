@@ -47,7 +47,7 @@ template <typename T, int n>
 struct ScaleChannelsGradients {
   const float* gamma = nullptr;         ///< [channels]
   const T *x = nullptr, *dy = nullptr;  ///< [rows, channels]
-  T* dx = nullptr;                      ///< [rows, channels]; null: not wanted
+  T* dx = nullptr;                      ///< [rows, channels]; null: not computed
   std::uint32_t channels = 0;
 
   struct Fixed {

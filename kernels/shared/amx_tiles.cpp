@@ -7,7 +7,7 @@
 namespace carillon {
 namespace {
 
-/// Only these functions are compiled for the tile instructions.
+/// Marks a function that is compiled for the tile instructions. All other functions are compiled without them.
 #define CARILLON_WITH_TILES __attribute__((target("amx-tile,amx-bf16")))
 
 constexpr int tiles = 8;

@@ -16,7 +16,7 @@ CARILLON_DECLARE_FOR_ISAS(const Bf16TileKernels* bf16_tile_kernels())
 
 #if defined(__x86_64__)
 
-/// Only these functions are compiled for AVX512-BF16.
+/// Marks a function that is compiled for AVX512-BF16. All other functions are compiled without AVX512-BF16.
 #define CARILLON_WITH_AVX512_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 
 namespace {

@@ -35,13 +35,13 @@ struct TileProduct {
   std::int64_t steps = 0;
   const Bf16* const* left = nullptr;            ///< [steps][count]
   const Bf16* right = nullptr;                  ///< right tiles of the first panel
-  std::int64_t panel_stride = 0;                ///< elements from the first panel's right tiles to the second's
+  std::int64_t panel_stride = 0;                ///< distance of both panels' right tiles, in elements
   const std::int64_t* right_offsets = nullptr;  ///< [steps], in elements from `right`
   float* sums = nullptr;                        ///< [count][panels][16][16]
   bool add = false;                             ///< true: add to `sums`; false: overwrite them
 };
 
-/// The left tiles and the places of the right tiles of a TileProduct.
+/// The arrays of a TileProduct that name its tiles: `left` and `right_offsets`.
 struct TileList {
   std::vector<const Bf16*> left;
   std::vector<std::int64_t> right;
@@ -82,7 +82,7 @@ struct RoundedWrite {
   bool non_temporal = false;
 };
 
-/// The kernels of one instruction set. They round floats to nearest, ties to even.
+/// The kernels of one instruction set. The kernels round floats to nearest, ties to even.
 struct Bf16TileKernels {
   /// Each thread calls begin() before its first multiply() and end() after its last multiply() and write_rounded().
   void (*begin)();
@@ -108,7 +108,7 @@ struct Bf16TileKernels {
   void (*write_rounded)(const float* sums, const RoundedWrite& write, const TileTarget<Bf16>& target);
 };
 
-/// Returns the kernels of the instruction set. They multiply with the tile instructions for Isa::amx, and with
+/// Returns the kernels of the instruction set. The kernels multiply with the tile instructions for Isa::amx, and with
 /// VDPBF16PS for Isa::avx512_bf16. For other instruction sets the products are emulated, and are slower than float32
 /// products.
 const Bf16TileKernels& bf16_tile_kernels(Isa isa);
@@ -142,8 +142,8 @@ void multiply_amx_tiles(const TileProduct& product);
 /// (docs/lab-notes/2026-11-26-bf16-with-avx512-bf16.md), and an Intel Emerald Rapids half as many. Source: Intel,
 /// "Architecture Instruction Set Extensions Programming Reference", VDPBF16PS.
 void multiply_avx512_bf16(const TileProduct& product);
-/// Bf16TileKernels::write_rounded with AVX512-BF16's conversion, which flushes denormals. With `non_temporal`, it uses
-/// non-temporal stores if there are 32 columns and each row starts at a multiple of 64 bytes.
+/// Bf16TileKernels::write_rounded with AVX512-BF16's conversion, which flushes denormals. With `non_temporal`, the
+/// function uses non-temporal stores if there are 32 columns and each row starts at a multiple of 64 bytes.
 void write_rounded_avx512_bf16(const float* sums, const RoundedWrite& write, const TileTarget<Bf16>& target);
 /// Bf16TileKernels::end: completes the non-temporal stores.
 void complete_non_temporal_stores();

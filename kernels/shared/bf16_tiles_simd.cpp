@@ -84,7 +84,7 @@ void multiply(const TileProduct& p) {
   }
 }
 
-/// Same result as to_bf16 (src/core/bf16.h). This file has its own copy: see simd.h.
+/// Returns the same result as to_bf16 (src/core/bf16.h). This file has its own copy: see simd.h.
 CARILLON_INLINE std::uint32_t rounded_bits(float value) {
   std::uint32_t bits;
   __builtin_memcpy(&bits, &value, sizeof(bits));

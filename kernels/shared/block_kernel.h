@@ -1,4 +1,4 @@
-// BlockKernel: a GPU kernel as a struct. Its arithmetic also runs on a CPU, for tests without a GPU.
+// BlockKernel: a GPU kernel as a struct. The arithmetic of the kernel also runs on a CPU, for tests without a GPU.
 //
 //   struct Shared;                   shared memory of a block
 //   static constexpr int threads;    threads of a block
@@ -10,7 +10,7 @@
 // Threads pass values to later phases through Shared. A LoopedKernel is a second form, for blocks that repeat their
 // phases and threads that keep values in registers. In addition, it has
 //
-//   struct Private;                    what a thread keeps from phase to phase; its bits are undefined at first
+//   struct Private;                    values that a thread keeps from phase to phase; undefined at first
 //   int rounds() const;                rounds of each block; all phases run in each round
 //   static constexpr int last_phases;  phases after the last round
 //   template <int phase> void run(Shared&, Private&, int block, int thread, int round) const;

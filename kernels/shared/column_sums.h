@@ -2,10 +2,10 @@
 // ColumnFinish, the last of the blocks that have the same columns adds the sums of all these blocks. Without a
 // ColumnFinish, the kernel CombineColumnSums adds them.
 //
-// A block of ColumnSums processes some rows of some columns. Its threads form groups of `lanes` threads; each thread
-// has packs of n neighbouring columns of one row, and the groups process the rows in turn. Therefore a row is read
-// contiguously. The shapes fix the order of each sum: first the rows of a group, then the groups, then the blocks of
-// rows.
+// A block of ColumnSums processes some rows of some columns. The threads of a block form groups of `lanes` threads;
+// each thread has packs of n neighbouring columns of one row, and the groups process the rows in turn. Therefore a row
+// is read contiguously. The shapes fix the order of each sum: first the rows of a group, then the groups, then the
+// blocks of rows.
 #pragma once
 
 #include <cstdint>
@@ -94,7 +94,7 @@ struct ColumnFinish {
     shared.first[thread] = first_sum;
     shared.second[thread] = second_sum;
   }
-  /// Adds the thread's row blocks.
+  /// Adds the parts (first and second) of the thread's row blocks. Stores the two totals in `shared`.
   CARILLON_HOST_DEVICE static void sum_parts(Shared& shared, const ColumnCut& cut, const ColumnParts& parts,
                                              int column_block, int thread) {
     sum_parts(shared, cut, parts, column_block, thread,
@@ -103,7 +103,7 @@ struct ColumnFinish {
                 second_sum += second;
               });
   }
-  /// The sum of a column over the groups.
+  /// Returns the sum of `sums` over the groups, for one column.
   CARILLON_HOST_DEVICE static double total(const double (&sums)[threads], const ColumnCut& cut, int column) {
     double sum = 0.0;
     for (int at = column; at < threads; at += width(cut)) sum += sums[at];
@@ -174,7 +174,7 @@ struct ColumnSums {
     }
   }
 
-  /// Adds `count` packs at `at`, at + stride, ...; at most rows_at_once are added.
+  /// Adds the packs at `at`, at + stride, ...: `count` packs, but at most rows_at_once.
   CARILLON_HOST_DEVICE void add_rows(const typename Terms::Fixed& fixed, std::int64_t at, std::int64_t count,
                                      std::int64_t stride, Pack<float, n>& first, Pack<float, n>& second) const {
     typename Terms::Row rows[rows_at_once];
@@ -210,7 +210,7 @@ struct ColumnSums {
 struct CombineColumnSums : ColumnFinish {
   ColumnCut cut;
   ColumnParts parts;
-  float *first = nullptr, *second = nullptr;  ///< [columns]; null: not wanted
+  float *first = nullptr, *second = nullptr;  ///< [columns]; null: not computed
 
   int blocks() const { return columns_of_few_lanes().column_blocks(); }
   template <int phase>
@@ -227,7 +227,7 @@ struct CombineColumnSums : ColumnFinish {
   }
 
  private:
-  /// A cut with the same rows, but with fewer columns per block and therefore more blocks.
+  /// Returns a cut with the rows of `cut`, but with fewer columns per block and therefore more blocks.
   CARILLON_HOST_DEVICE ColumnCut columns_of_few_lanes() const {
     ColumnCut of = cut;
     of.lanes = 4;

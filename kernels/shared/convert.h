@@ -95,7 +95,7 @@ struct Transposition {
   Tensor from;                       ///< [rows, columns]
   ChannelPadding from_padding = {};  ///< padding of the columns
   Tensor to;                         ///< [columns, rows]
-  ChannelPadding to_padding = {};    ///< padding of the rows; it is not written
+  ChannelPadding to_padding = {};    ///< padding of the rows; the padding is not written
 };
 /// to[c, r] = from[r, c].
 void transpose_cuda(const Transposition& sides, std::int64_t rows, std::int64_t columns, Stream& stream);

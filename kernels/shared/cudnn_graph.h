@@ -1,4 +1,4 @@
-// Functions for graphs of cuDNN's frontend. They request deterministic kernels. CUDA builds only.
+// Functions for graphs of cuDNN's frontend. The functions request deterministic kernels. CUDA builds only.
 #pragma once
 
 #include <cudnn_frontend.h>
@@ -25,8 +25,9 @@ inline GpuModel model_of(const CudnnTarget& target) {
   return {properties.major * 10 + properties.minor, properties.multiProcessorCount};
 }
 
-/// Attributes of an operation. They request a deterministic algorithm, if the operation offers a choice. cuDNN's notes
-/// about plans do not replace this: the default backward pass of attention has no note and is not deterministic.
+/// Returns attributes of an operation that request a deterministic algorithm, if the operation offers a choice. cuDNN's
+/// notes about plans do not replace this request: the default backward pass of attention has no note and is not
+/// deterministic.
 template <typename Attributes>
 Attributes deterministic() {
   Attributes attributes;

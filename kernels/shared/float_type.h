@@ -45,7 +45,7 @@ class ElementPointer {
   DType type_ = DType::f32;
 };
 
-/// Sample `n` of a batch.
+/// Returns the address of sample `n` of a batch.
 inline ElementPointer sample_of(const Tensor& batch, std::int64_t n) {
   return ElementPointer(batch) + static_cast<std::size_t>(n * batch.shape.elements_per_sample());
 }

@@ -25,8 +25,8 @@ struct ReluMask {
   CARILLON_HOST_DEVICE float operator()(float y, float dy) const { return y > 0.0f ? dy : 0.0f; }
 };
 
-/// db[c] = sum over the rows r of dz[r, c], where dz = function(read, dy). Writes dz rounded to T, but adds dz to the
-/// sums before it is rounded.
+/// db[c] = sum over the rows r of dz[r, c], where dz = function(read, dy). Writes dz rounded to T, but adds the dz that
+/// is not rounded to the sums.
 template <typename T, int n, typename F>
 struct GradientSums {
   static constexpr int threads = 256;
@@ -41,7 +41,7 @@ struct GradientSums {
   };
 
   F function = {};
-  const T* read = nullptr;               ///< [rows, columns]; what the function reads in addition to dy
+  const T* read = nullptr;               ///< [rows, columns]; the function reads it in addition to dy
   const T* dy = nullptr;                 ///< [rows, columns]
   T* dz = nullptr;                       ///< [rows, columns]; may be dy
   float* db = nullptr;                   ///< [columns]
@@ -94,7 +94,7 @@ struct GradientSums {
     for (int i = 0; i < n; ++i) shared.sums[i][thread] = total.at[i];
   }
 
-  /// Adds `count` packs at `first`, first + stride, ...; at most rows_at_once are added.
+  /// Adds the packs at `first`, first + stride, ...: `count` packs, but at most rows_at_once.
   CARILLON_HOST_DEVICE void add_rows(std::int64_t first, int count, std::int64_t stride, Pack<float, n>& total) const {
     Pack<T, n> gradients[rows_at_once];
     [[maybe_unused]] Pack<T, n> values[rows_at_once];

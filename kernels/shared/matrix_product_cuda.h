@@ -41,7 +41,7 @@ struct ColumnMajorMatrix {
   bool operator==(const ColumnMajorMatrix&) const = default;
 };
 
-/// The transpose of `matrix` in column-major order.
+/// Returns the column-major description of the transpose of `matrix`, in the same memory.
 constexpr ColumnMajorMatrix column_major(const RowMajorMatrix& matrix) {
   const std::int64_t row = matrix.transposed ? matrix.rows : matrix.columns;  // elements of a row in memory
   const std::int64_t leading_dimension = matrix.stride > 0 ? matrix.stride : row;
@@ -99,7 +99,7 @@ class MatrixProductCuda {
 
   /// Enqueues the product, without S unless it is the addend of the epilogue. The product uses the device's workspace.
   void run(Stream& stream) const { run(stream, memory_); }
-  /// Enqueues the product on other memory; see MatrixOperand::address_step.
+  /// Enqueues the product of the operands at the addresses in `memory` (see MatrixOperand::address_step).
   void run(Stream& stream, const MatrixAddresses& memory) const;
 
  private:

@@ -2,8 +2,8 @@
 // images and the loss, which mixes the targets, draw the same numbers independently.
 //
 //   mixup    lambda ~ Beta(a, a)      image = lambda x_i + (1 - lambda) x_j
-//   CutMix   lambda' ~ Beta(a, a)     image = x_i, in a box x_j; lambda = 1 - area of the box / area of the image
-//   both     label = lambda onehot(label_i) + (1 - lambda) onehot(label_j);   j = i - 1; sample 0 with the last
+//   CutMix   lambda' ~ Beta(a, a)     image = x_j in a box, else x_i; lambda = 1 - area of the box / area of the image
+//   both     label = lambda onehot(label_i) + (1 - lambda) onehot(label_j);   j = i - 1; for sample 0, the last sample
 //
 // Half the side length of a box is int(sqrt(1 - lambda') / 2 extent). The centre of the box is uniform in the image.
 // The parts of the box outside the image are cut off. There is one draw for all samples that an executable processes

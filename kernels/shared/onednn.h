@@ -33,7 +33,7 @@ inline dnnl::matmul onednn_matmul(const dnnl::engine& engine, const dnnl::memory
 }
 
 /// A convolution dst = src * weights + bias, described by its tensors. `bias` may be empty. With format `any`, the
-/// primitive chooses the format. Any thread may run it, with the caller's scratch memory.
+/// primitive chooses the format. Any thread may run the primitive, with scratch memory from the caller.
 struct OnednnConvolution {
   dnnl::memory::desc src, weights, bias, dst;
   dnnl::memory::dims strides, dilations, padding_before, padding_after;

@@ -42,7 +42,8 @@ void write_at(ElementPointer elements, std::size_t count, float* scratch, const 
 [[gnu::always_inline]] inline float* sums_of(float* row, float* /*scratch*/) { return row; }
 [[gnu::always_inline]] inline float* sums_of(Bf16* /*row*/, float* scratch) { return scratch; }
 
-/// Stores the sums that were accumulated at sums_of.
+/// Converts the sums at the address that sums_of returned to the type of the row, and stores them in the row. Does
+/// nothing for float32.
 [[gnu::always_inline]] inline void store_sums(const float* /*sums*/, std::int64_t /*count*/, float* /*row*/) {}
 [[gnu::always_inline]] inline void store_sums(const float* __restrict sums, std::int64_t count, Bf16* __restrict row) {
   for (std::int64_t c = 0; c < count; ++c) row[c] = to_bf16(sums[c]);

@@ -27,7 +27,7 @@ class ThreadScratch {
   }
 
   /// A grain for parallel_ranges over `count` elements: at least `least`, and large enough that parallel_ranges makes
-  /// at most one range per piece. The third operand ensures that rounding down adds no range.
+  /// at most one range per piece. The third operand of `max` ensures that rounding down adds no range.
   std::size_t grain(std::size_t count, std::size_t least) const {
     return std::max({least, count / thread_count_, thread_count_ + 2});
   }

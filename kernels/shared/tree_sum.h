@@ -17,7 +17,7 @@ namespace carillon {
 /// Adds leaf number `leaf` of a tree. Level l of `waiting` holds the sum of 2^l leaves that waits for its neighbour.
 /// Adding leaf i completes one sum for each trailing one bit of i. The last leaf completes all sums.
 struct AddTreeLeaf {
-  const float* values = nullptr;  ///< [count] the leaf
+  const float* values = nullptr;  ///< [count] values of the leaf
   float* waiting = nullptr;       ///< [levels][count]
   float* result = nullptr;        ///< [count] factor * sum, written with the last leaf; may be `values`
   std::int64_t count = 0;

@@ -1,8 +1,8 @@
 // SlidingWindow: how a window slides along one axis, for CPU ops and CUDA kernels. The rules are TensorFlow's, or
 // PyTorch's with symmetric padding. Functions find the positions in a window, and the windows that contain a position.
 //
-// A window with a dilation d reads every d-th position. Its span is (window - 1) * d + 1; without dilation, the span is
-// the window. In the formulas, `window` is the span.
+// A window with a dilation d reads every d-th position. The span of a window is (window - 1) * d + 1; without dilation,
+// the span is the window. In the formulas, `window` is the span.
 //
 //   same:   output = ceil(input / stride), pad = max((output - 1) * stride + window - input, 0), before = pad / 2
 //           rounded down: the larger half of an odd padding is after (input 24, window 3, stride 2: 0 before, 1 after)
@@ -127,7 +127,7 @@ struct Interval {
   Int first, last;
 };
 
-/// The offsets in window number `output` that are inside the input, without dilation. `Axis`: SlidingWindow or
+/// Returns the offsets in window number `output` that are inside the input, without dilation. `Axis`: SlidingWindow or
 /// PackedPool::Axis.
 template <typename Axis, typename Int = decltype(Axis::input)>
 CARILLON_HOST_DEVICE inline Interval<Int> offsets_inside(const Axis& axis, Int output) {
@@ -135,7 +135,7 @@ CARILLON_HOST_DEVICE inline Interval<Int> offsets_inside(const Axis& axis, Int o
   return {start < 0 ? -start : 0, left < axis.window ? left : axis.window};
 }
 
-/// The windows that contain `position` of the input, without dilation.
+/// Returns the windows that contain `position` of the input, without dilation.
 template <typename Axis, typename Int = decltype(Axis::input)>
 CARILLON_HOST_DEVICE inline Interval<Int> windows_over(const Axis& axis, Int position) {
   const Int padded = position + axis.before, end = padded / axis.stride + 1;

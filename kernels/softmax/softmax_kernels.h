@@ -38,7 +38,7 @@ struct SoftmaxRows {
   CARILLON_HOST_DEVICE void for_elements(std::int64_t row, int thread, const Body& body) const {
     for (std::int64_t i = thread % lanes; i < columns; i += lanes) body(row * columns + i);
   }
-  /// The values of the lanes of the thread's row.
+  /// Returns the address of the values of all lanes that process the thread's row.
   CARILLON_HOST_DEVICE static const float* of_row(const float* values, int thread) {
     return values + thread / lanes * lanes;
   }

@@ -75,7 +75,8 @@ struct SoftmaxKernel {
   static constexpr int threads = softmax_threads;
   static constexpr int rows_per_block = threads / lanes;
   static constexpr int fold_phases = std::countr_zero(static_cast<unsigned>(lanes));
-  /// Partial sums over rows or blocks. One thread computes each of them, and one thread adds them.
+  /// Number of partial sums of a sum over rows or blocks. One thread computes each partial sum. Then one thread adds
+  /// all partial sums.
   static constexpr int parts = 16;
   // After each of the phases before row_phase, fold_phases phases reduce the values in Shared.
   static constexpr int largest_phase = 0;
@@ -89,7 +90,7 @@ struct SoftmaxKernel {
   static constexpr int phases = end_phase + 1;
 
   struct Shared {
-    double losses[threads];  ///< loss of a row at its first thread; before that, sums of z (label smoothing)
+    double losses[threads];  ///< loss of each row, at the row's first thread; before: sums of z (label smoothing)
     float largest[threads], sums[threads];
     // Only with weighs_classes. exact_sums: sums of exponentials in float64, used instead of `sums`. slopes: sums of w
     // q h (w, q: softmax_cross_entropy.h; h: top of this file).

@@ -25,9 +25,9 @@ if(CARILLON_SANITIZE)
   target_link_options(carillon_settings INTERFACE -fsanitize=${CARILLON_SANITIZE})
 endif()
 
-# A precompiled header of the standard library and fmt saves a third of the processor time. ccache cannot cache objects
-# that use it, so the precompiled header is off if there is a compiler launcher. The tests build with ccache, and so
-# without the precompiled header: they show that each file includes what it needs.
+# A precompiled header of the standard library and fmt saves a third of the processor time of a build. ccache cannot
+# cache objects that use it, so the precompiled header is off if there is a compiler launcher. The tests build with
+# ccache, and so without the precompiled header: they show that each file includes what it needs.
 if(CMAKE_CXX_COMPILER_LAUNCHER)
   set(use_precompiled_header OFF)
 else()

@@ -56,7 +56,7 @@ install(FILES ${PROJECT_BINARY_DIR}/CarillonConfig.cmake ${PROJECT_BINARY_DIR}/C
   src/cmake/CarillonDependencies.cmake src/cmake/CarillonCudaLibraries.cmake
   DESTINATION ${package_directory} COMPONENT development)
 
-# The target uninstall. The install rule must be the last one.
+# The target uninstall. Its install rule must be the last install rule.
 configure_file(src/cmake/RecordInstallation.cmake.in RecordInstallation.cmake @ONLY)
 install(SCRIPT ${PROJECT_BINARY_DIR}/RecordInstallation.cmake ALL_COMPONENTS)
 add_custom_target(uninstall VERBATIM USES_TERMINAL

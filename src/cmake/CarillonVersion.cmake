@@ -12,8 +12,8 @@ endif()
 set(name "")
 find_program(git git)
 if(git)
-  # The command asks only the repository of the sources. It ignores a repository that contains the unpacked sources, and
-  # a repository that a git hook has set in the environment.
+  # The command asks only the repository of the sources. The command ignores a repository that contains the unpacked
+  # sources, and a repository that a git hook has set in the environment.
   set(own_git ${CMAKE_COMMAND} -E env --unset=GIT_DIR --unset=GIT_WORK_TREE ${git} -C ${SOURCE})
   execute_process(COMMAND ${own_git} rev-parse --show-toplevel
     OUTPUT_VARIABLE top OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)

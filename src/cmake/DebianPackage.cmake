@@ -5,8 +5,8 @@ if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()
 endif()
 
-# git_log(VARIABLE FORMAT): sets VARIABLE to a fact about the packaged commit, or to an empty text if the sources are
-# not the root of a repository.
+# git_log(VARIABLE FORMAT): sets VARIABLE to what FORMAT of `git log` prints about the packaged commit, or to an empty
+# text if the sources are not the root of a repository.
 function(git_log variable format)
   set(git ${CMAKE_COMMAND} -E env --unset=GIT_DIR --unset=GIT_WORK_TREE git -C "${CPACK_CARILLON_SOURCE}")
   set(text "")
