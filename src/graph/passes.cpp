@@ -95,6 +95,23 @@ std::vector<int> values_to_pad(const Graph& graph, int value) {
 
 }  // namespace
 
+void remove_unread(Graph& graph, std::span<const Value> results) {
+  std::vector<Graph::Node> nodes = graph.nodes();
+  std::vector<bool> is_read(graph.values().size(), false);
+  for (const Value result : results) is_read[static_cast<std::size_t>(result.index)] = true;
+  for (std::size_t i = nodes.size(); i-- > 0;) {
+    Graph::Node& node = nodes[i];
+    const bool keeps_values = !node.parameters.empty() || !node.buffers.empty();
+    if (keeps_values || std::ranges::any_of(node.outputs, [&](int output) { return is_read[output]; })) {
+      for (const int input : node.inputs) is_read[input] = true;
+    } else {
+      node.definition = nullptr;
+    }
+  }
+  std::erase_if(nodes, [](const Graph::Node& node) { return node.definition == nullptr; });
+  graph.replace_nodes(std::move(nodes));
+}
+
 void fuse_additions(Graph& graph, DeviceKind device, std::span<const Value> results) {
   std::vector<Graph::Node> nodes = graph.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {

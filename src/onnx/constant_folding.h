@@ -105,6 +105,8 @@ std::span<const Folding> layer_foldings();
 OnnxArray integer_array(Extents shape, Extents values);
 /// Returns an array of the type of `like`. Its element i is the element places[i] of `like`.
 OnnxArray gathered(const OnnxArray& like, Extents shape, const std::vector<std::int64_t>& places);
+/// The shape of the output of an Unsqueeze.
+Extents unsqueezed_shape(const Folded& f);
 /// Row-major strides.
 Extents strides_of(const Extents& shape);
 /// The shape to which both shapes broadcast.

@@ -37,15 +37,7 @@ std::optional<Extents> shape_of_output(const Folded& f) {
   const std::string_view type = f.node.type();
   if (type == "Add" || type == "Sub" || type == "Mul") return broadcast_shape_of(f, f.input(0).shape, f.input(1).shape);
   if (type == "Expand" && !f.input(1).is_hollow) return broadcast_shape_of(f, f.input(0).shape, f.integers_of(1));
-  if (type == "Unsqueeze") {
-    const Extents axes = f.integers(1, "axes").value_or(Extents{});
-    Extents shape = f.input(0).shape;
-    std::vector<std::size_t> places;
-    for (const std::int64_t axis : axes) places.push_back(f.axis(axis, shape.size() + axes.size()));
-    std::ranges::sort(places);
-    for (const std::size_t place : places) shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(place), 1);
-    return shape;
-  }
+  if (type == "Unsqueeze") return unsqueezed_shape(f);
   if (type == "Concat") {
     Extents shape = f.input(0).shape;
     const std::size_t axis = f.axis(f.node.integer("axis", 0), shape.size());
@@ -68,10 +60,12 @@ bool needs_all_samples(const Folded& f) {
     return order.empty() || order[0] != 0;
   }
   if (type == "CumSum") return f.integers_of(1).size() != 1 || is_first(f.integers_of(1)[0]);
+  if (type == "Gather" && (!f.input(0).repeats_batch || f.input(1).repeats_batch)) return true;
   if (type == "Gather" || type == "Concat") return is_first(f.node.integer("axis", 0));
   if (type == "Unsqueeze" || type == "Squeeze") {
     const Extents axes = f.integers(1, "axes").value_or(Extents{0});
-    return std::ranges::any_of(axes, [](std::int64_t axis) { return axis == 0; });
+    const std::size_t rank = f.input(0).shape.size() + (type == "Unsqueeze" ? axes.size() : 0);
+    return std::ranges::any_of(axes, [&](std::int64_t axis) { return f.axis(axis, rank) == 0; });
   }
   constexpr std::string_view passes[] = {"Abs",      "Add",  "And",         "Cast",     "CastLike",
                                          "Ceil",     "Clip", "Cos",         "Div",      "Equal",

@@ -9,10 +9,11 @@ namespace {
 /// Multiplies [..., m, k] by [k, n].
 OnnxArray fold_mat_mul(const Folded& f) {
   const OnnxArray &a = f.input(0), &b = f.input(1);
-  if (!a.has_floats || !b.has_floats || a.shape.size() < 2 || b.shape.size() != 2 || a.shape.back() != b.shape[0]) {
+  if (!a.has_floats || !b.has_floats || a.shape.size() < 2 || b.shape.size() != 2 || a.shape.back() != b.shape[0] ||
+      b.shape[0] < 1) {
     f.refuse("of constants of these shapes is not read");
   }
-  const std::int64_t inner = b.shape[0], columns = b.shape[1], rows = inner > 0 ? a.element_count() / inner : 0;
+  const std::int64_t inner = b.shape[0], columns = b.shape[1], rows = a.element_count() / inner;
   OnnxArray result{.shape = a.shape, .has_floats = true, .floats = {}, .integers = {}, .name = {}};
   result.shape.back() = columns;
   f.count(result.shape);

@@ -161,18 +161,7 @@ OnnxArray fold_flatten(const Folded& f) {
   return with_shape(array, {rows, rows > 0 ? array.element_count() / rows : 0});
 }
 
-OnnxArray fold_unsqueeze(const Folded& f) {
-  const Extents axes = f.integers(1, "axes").value_or(Extents{});
-  Extents shape = f.input(0).shape;
-  std::vector<std::size_t> places;
-  for (const std::int64_t axis : axes) places.push_back(f.axis(axis, shape.size() + axes.size()));
-  std::ranges::sort(places);
-  for (const std::size_t place : places) {
-    if (place > shape.size()) f.refuse("has an axis that its input lacks");
-    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(place), 1);
-  }
-  return with_shape(f.input(0), shape);
-}
+OnnxArray fold_unsqueeze(const Folded& f) { return with_shape(f.input(0), unsqueezed_shape(f)); }
 
 OnnxArray fold_squeeze(const Folded& f) {
   const Extents& from = f.input(0).shape;
@@ -308,6 +297,7 @@ OnnxArray fold_slice(const Folded& f) {
   }
   std::vector<int> is_cut(array.shape.size(), 0);
   std::vector<Extents> kept;  // [axis]: the indices that are kept
+  if (array.element_count() == 0 && array.shape.size() > 1) f.refuse("of an empty array is not read");
   for (const std::int64_t extent : array.shape) {
     kept.emplace_back(static_cast<std::size_t>(extent));
     std::iota(kept.back().begin(), kept.back().end(), 0);
@@ -371,6 +361,20 @@ const Folding* find_folding(std::string_view type) {
 }
 
 }  // namespace
+
+Extents unsqueezed_shape(const Folded& f) {
+  const Extents axes = f.integers(1, "axes").value_or(Extents{});
+  Extents shape = f.input(0).shape;
+  if (shape.size() + axes.size() > max_axes) f.refuse("computes a constant with too many axes");
+  std::vector<std::size_t> places;
+  for (const std::int64_t axis : axes) places.push_back(f.axis(axis, shape.size() + axes.size()));
+  std::ranges::sort(places);
+  for (const std::size_t place : places) {
+    if (place > shape.size()) f.refuse("has an axis that its input lacks");
+    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(place), 1);
+  }
+  return shape;
+}
 
 bool can_fold(std::string_view type) { return find_folding(type) != nullptr; }
 

@@ -194,6 +194,10 @@ void add_conv(Importer& importer, const OnnxNode& node) {
   };
   Placed y;
   if (is_point && x.rank() == 4 && x.axes[2] < 0 && x.axes[3] < 0 && !is_padded) {
+    if (!is_new) {  // a conv2d has filters of another shape, so that it cannot share them
+      importer.share(layer.name + "/weights", *weights, "filters of a point");
+      if (biases) importer.share(layer.name + "/biases", *biases, "biases");
+    }
     const Value value =
         dense(importer.graph(), layer.name, x.value,
               {.units = layer.units, .weights = layer.weights, .biases = layer.biases, .l2_factor = layer.l2_factor});

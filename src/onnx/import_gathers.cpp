@@ -22,6 +22,9 @@ Placed with_axis(Importer& importer, const OnnxNode& node, const Placed& x, std:
 /// Adds a gather along `axis`. `params`: without the axis.
 Placed gathered_axis(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, GatherParams params) {
   Placed y = with_axis(importer, node, x, axis);
+  const auto count = static_cast<std::int64_t>(params.indices.size());
+  if (std::max(x.shape[axis], count) > max_folded) importer.refuse(node, "reads or makes an axis that is too long");
+  importer.charge(node, 16 * (x.shape[axis] + count));
   params.axis = y.axes[axis];
   y.shape[axis] = static_cast<std::int64_t>(params.indices.size()) / params.terms;
   y.value = gather(importer.graph(), importer.op_name(node), y.value, params);
@@ -73,7 +76,8 @@ void add_gather(Importer& importer, const OnnxNode& node) {
 
 /// Repeats a constant, such as a class token, for each sample.
 void expand_constant(Importer& importer, const OnnxNode& node, const OnnxArray& values, const Extents& shape) {
-  const std::size_t rank = std::max(shape.size(), values.shape.size());
+  if (shape.size() < values.shape.size()) importer.refuse(node, "has another shape than its input");
+  const std::size_t rank = shape.size();
   const Placed y = importer.variable(node, values, rank, ascending(rank));
   Extents repeated = y.shape;
   for (std::size_t i = 1; i < shape.size(); ++i) {
@@ -120,7 +124,8 @@ void add_tile(Importer& importer, const OnnxNode& node) {
     const std::size_t axis = x.own_axis(i);
     // A constant of one row, which a convolution reads, already has a row for each sample.
     if (times == 1 || (x.is_batch(axis) && times == batch_mark)) continue;
-    if (times < 1 || times > max_attribute) importer.refuse(node, "leaves nothing of its input");
+    if (x.is_batch(axis)) importer.refuse(node, "does not keep the batch");
+    if (times < 1 || times > max_folded / x.shape[axis]) importer.refuse(node, "has an invalid number of repeats");
     Extents indices;
     for (std::int64_t k = 0; k < times; ++k) {
       for (std::int64_t place = 0; place < x.shape[axis]; ++place) indices.push_back(place);
@@ -249,7 +254,7 @@ std::vector<ResizedAxis> resized_axes(Importer& importer, const OnnxNode& node, 
       axis.out = sizes->integers[i];
       axis.scale = static_cast<double>(axis.out) / in;
     }
-    if (axis.out < 1 || axis.out > max_attribute) importer.refuse(node, "leaves nothing of its input");
+    if (axis.out < 1 || axis.out > max_folded) importer.refuse(node, "leaves nothing of its input");
   }
   return all;
 }

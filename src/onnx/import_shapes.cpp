@@ -51,6 +51,12 @@ const OnnxNode* reader_of_groups(Importer& importer, const OnnxNode& node, const
   if (!are_groups) return nullptr;
   const OnnxNode* const back = importer.sole_reader(norm->output());
   if (back == nullptr || back->type() != "Reshape") return nullptr;
+  // A 0 copies an extent of the groups, which are never computed.
+  const OnnxConstant back_shape = importer.constant_or_node(*back, 1);
+  if (back_shape == nullptr || back_shape->integers.empty() ||
+      std::ranges::count(back_shape->integers.begin() + 1, back_shape->integers.end(), 0) > 0) {
+    return nullptr;
+  }
   for (const auto& [input, value] : {std::pair(1, 1.0f), std::pair(2, 0.0f)}) {
     const OnnxConstant array = importer.constant_or_node(*norm, input);
     const auto is_value = [number = value](float one) { return one == number; };
@@ -62,6 +68,7 @@ const OnnxNode* reader_of_groups(Importer& importer, const OnnxNode& node, const
 void add_reshape(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   Extents shape = importer.integers(node, 1, "shape").value_or(Extents{});
+  if (shape.size() > max_axes) importer.refuse(node, "has too many axes");
   const bool keeps_zeros = node.integer("allowzero", 0) != 0;
   if (x.lacks_batch()) return reshape_parameter(importer, node, x, std::move(shape));
   const std::size_t merged = x.merges_batch() ? 1 : 0;
@@ -247,7 +254,9 @@ std::vector<Placed> parts_of(Importer& importer, const OnnxNode& node, const Pla
 }
 
 /// The sizes of the parts if each part except the last one has `each` elements.
-Extents equal_sizes(std::int64_t extent, std::int64_t each) {
+Extents equal_sizes(Importer& importer, const OnnxNode& node, std::int64_t extent, std::int64_t each) {
+  constexpr std::int64_t most = 10'000;
+  if (extent / each > most) importer.refuse(node, "has too many parts");
   Extents sizes;
   for (std::int64_t left = extent; left > 0; left -= each) sizes.push_back(std::min(each, left));
   return sizes;
@@ -260,7 +269,7 @@ void add_split(Importer& importer, const OnnxNode& node) {
   if (sizes.empty()) {
     const std::int64_t parts = node.integer("num_outputs", node.output_count());
     if (parts < 1) importer.refuse(node, "has no outputs");
-    sizes = equal_sizes(x.shape[axis], (x.shape[axis] + parts - 1) / parts);
+    sizes = equal_sizes(importer, node, x.shape[axis], (x.shape[axis] + parts - 1) / parts);
   }
   if (static_cast<int>(sizes.size()) != node.output_count())
     importer.refuse(node, "has another number of outputs than parts");
@@ -279,7 +288,7 @@ void add_split_to_sequence(Importer& importer, const OnnxNode& node) {
   Extents sizes = given ? given->integers : Extents{1};
   if (!given || given->shape.empty()) {
     if (sizes.size() != 1 || sizes[0] < 1) importer.refuse(node, "has an invalid size");
-    sizes = equal_sizes(x.shape[axis], sizes[0]);
+    sizes = equal_sizes(importer, node, x.shape[axis], sizes[0]);
   }
   std::vector<Placed> parts = parts_of(importer, node, x, axis, sizes);
   if (!given && node.integer("keepdims", 1) == 0) {
@@ -328,6 +337,7 @@ void add_unsqueeze(Importer& importer, const OnnxNode& node) {
   const Extents axes = importer.integers(node, 1, "axes").value_or(Extents{});
   std::vector<std::size_t> places;
   const std::size_t rank = y.file_rank() + axes.size();
+  if (rank > max_axes) importer.refuse(node, "has too many axes");
   for (const std::int64_t axis : axes) places.push_back(importer.axis(node, axis, rank));
   std::ranges::sort(places);
   for (const std::size_t in_file : places) {

@@ -30,7 +30,10 @@ std::string Importer::stripped(std::string name, std::string_view type) {
 std::string Importer::unique_name(std::string name) {
   if (name == NetworkDescription{}.input) name += "_op";
   std::string unique = name;
-  for (int i = 2; !names_.insert(unique).second; ++i) unique = fmt::format("{}_{}", name, i);
+  if (names_.insert(unique).second) return unique;
+  int& count = name_counts_.try_emplace(name, 1).first->second;  // without it, equal names would need quadratic time
+  do unique = fmt::format("{}_{}", name, ++count);
+  while (!names_.insert(unique).second);
   return unique;
 }
 
@@ -58,6 +61,9 @@ void Importer::share(const std::string& variable, const OnnxArray& original, std
 
 void Importer::give(const std::string& variable, const OnnxArray& original, std::vector<float> values) {
   if (sharing_.contains(variable)) return;
+  elements_ += static_cast<std::int64_t>(values.size());
+  if (elements_ > most_elements)
+    fail(ExitCode::data, "{}: its layers read too many values", source_.file.path().string());
   // Two variables of one array cannot both have its name.
   const bool has_own_name = original.name.empty() || original.is_derived || !is_line(original.name) ||
                             !given_names_.insert(original.name).second;
@@ -222,11 +228,10 @@ bool Importer::add_constant(const OnnxNode& node, std::span<const OnnxConstant> 
     const bool is_trained = array.has_floats && !array.name.empty() && !array.is_derived && !array.shape.empty();
     if (is_trained && !inputs[1]->has_floats && !are_neighbours(*inputs[1])) return false;
   }
-  constexpr std::int64_t most = std::int64_t{1} << 31;  // elements that all nodes read and compute
   const OnnxConstant folded = fold_with_batch(node, inputs, operator_set(), source_.file);
-  for (const OnnxConstant& one : inputs) folded_elements_ += one && !one->is_hollow ? one->element_count() : 0;
-  folded_elements_ += folded->is_hollow ? 0 : folded->element_count();
-  if (folded_elements_ > most) refuse(node, "and earlier nodes compute too many constants");
+  for (const OnnxConstant& one : inputs) charge(node, one && !one->is_hollow ? one->element_count() : 0);
+  charge(node, folded->is_hollow ? 0 : folded->element_count());
+  if (node.type() == "MatMul") charge(node, folded->element_count() * inputs[0]->shape.back() / 8);
   constants_[node.output()] = folded;
   return true;
 }
@@ -245,6 +250,17 @@ void Importer::place_constants(const OnnxNode& node) {
 }
 
 void Importer::add(const OnnxNode& node) {
+  constexpr std::size_t most_values = 100'000;
+  if (graph_.values().size() > most_values) refuse(node, "is one of too many nodes");
+  try {
+    add_unchecked(node);
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).starts_with(source_.file.path().string())) throw;
+    refuse(node, fmt::format("cannot be trained: {}", error.what()));
+  }
+}
+
+void Importer::add_unchecked(const OnnxNode& node) {
   if (skipped_.contains(node.output())) return;
   if (add_draw(node)) return;
   std::vector<OnnxConstant> inputs;
@@ -283,12 +299,7 @@ void Importer::add(const OnnxNode& node) {
     if (is_placed(node, i) && input(node, i).lacks_batch() && !found->reads_parameters)
       refuse(node, "reads a value that was computed from arrays only, which is not supported");
   }
-  try {
-    found->add(*this, node);
-  } catch (const Error& error) {
-    if (std::string_view(error.what()).starts_with(source_.file.path().string())) throw;
-    refuse(node, fmt::format("cannot be trained: {}", error.what()));
-  }
+  found->add(*this, node);
 }
 
 /// Adds a node of a drop path. A drop path multiplies x by a mask, floor(kept + uniform) or (uniform < kept), and may
@@ -321,7 +332,8 @@ bool Importer::add_draw(const OnnxNode& node) {
     draws_[y] = {.kept = number};
   } else if (node.type() == "Div" && is_first && number && draw.kept == number) {
     draws_[y] = {.kept = number, .is_mask = draw.is_mask, .is_divided = true};
-  } else if (node.type() == "Mul" && draw.is_mask && is_placed(node, is_first ? 1 : 0)) {
+  } else if (node.type() == "Mul" && draw.is_mask && is_placed(node, is_first ? 1 : 0) && *draw.kept > 0.0f &&
+             *draw.kept <= 1.0f) {
     const Placed x = input(node, is_first ? 1 : 0);
     Value value = drop_path(graph_, op_name(node), x.value, {.rate = 1.0f - *draw.kept});
     if (!draw.is_divided) value = scale(graph_, op_name(node, "/scale"), value, *draw.kept);

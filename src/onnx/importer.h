@@ -159,11 +159,11 @@ class Importer {
   /// The node that computes input `i`; null if there is none.
   const OnnxNode* producer(const OnnxNode& node, int i) const { return source_.producer(node.input(i)); }
   /// As `constant`, but also finds a constant if its Constant node comes later in the file.
-  OnnxConstant constant_or_node(const OnnxNode& node, int i) const {
+  OnnxConstant constant_or_node(const OnnxNode& node, int i) {
     if (OnnxConstant found = constant(node, i)) return found;
     const OnnxNode* const producer = source_.producer(node.input(i));
     if (producer == nullptr || producer->type() != "Constant") return nullptr;
-    return fold(*producer, {}, operator_set(), source_.file);
+    return constants_[producer->output()] = fold(*producer, {}, operator_set(), source_.file);
   }
   OnnxConstant floats(const OnnxNode& node, int i) const {
     OnnxConstant found = constant(node, i);
@@ -189,7 +189,15 @@ class Importer {
     if (found == placed_.end()) refuse(node, fmt::format("has a constant as input {}, which is not read", i));
     return found->second;
   }
-  void set_output(const OnnxNode& node, Placed placed, int i = 0) { placed_[node.output(i)] = std::move(placed); }
+  void set_output(const OnnxNode& node, Placed placed, int i = 0) {
+    if (placed.rank() > max_axes) refuse(node, "has too many axes");
+    placed_[node.output(i)] = std::move(placed);
+  }
+  /// Counts `elements` that the import of a node reads or computes. Errors: data (all nodes together have too many).
+  void charge(const OnnxNode& node, std::int64_t elements) {
+    elements_ += elements;
+    if (elements_ > most_elements) refuse(node, "and earlier nodes read or compute too many elements");
+  }
   void alias(const std::string& name, Placed placed) { placed_[name] = std::move(placed); }
   /// Converts an axis that may be negative to an axis from 0 to rank - 1.
   std::size_t axis(const OnnxNode& node, std::int64_t axis, std::size_t rank) const {
@@ -279,6 +287,7 @@ class Importer {
   void note_folded_norms();
   void place_input();
   void add(const OnnxNode& node);
+  void add_unchecked(const OnnxNode& node);
   /// Folds a node with constant inputs. Returns false if an op must compute the node.
   bool add_constant(const OnnxNode& node, std::span<const OnnxConstant> inputs);
   void place_constants(const OnnxNode& node);
@@ -298,7 +307,9 @@ class Importer {
   std::map<std::string, Placed> placed_;
   std::map<std::string, Placed> parameters_;  ///< by the array's name in the file
   std::set<std::string> names_, skipped_;
-  std::int64_t folded_elements_ = 0;
+  std::map<std::string, int> name_counts_;  ///< by requested name: the last number that unique_name appended
+  static constexpr std::int64_t most_elements = std::int64_t{1} << 31;
+  std::int64_t elements_ = 0;  ///< see charge
   const OnnxNode* head_ = nullptr;
   std::string end_;  ///< the value that is the network's output
   std::vector<GivenValues> given_;

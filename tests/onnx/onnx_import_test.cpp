@@ -151,6 +151,83 @@ TEST_F(OnnxImport, AnAttentionWithAnotherScaleIsNotReplaced) {
   EXPECT_THAT(types_of(read(model)), Contains("softmax"));
 }
 
+TEST_F(OnnxImport, RefusesFilesThatAFewBytesMakeHuge) {
+  const auto refused = [&](const std::string& text, const auto& add) {
+    Model model;
+    add(model);
+    model.finish("big");
+    expect_refused(model, ExitCode::data, text);
+  };
+  refused("too many axes", [](Model& model) {
+    model.array("small", {2, 2}, {1, 2, 3, 4});
+    model.integers("axes", std::vector<std::int64_t>(10'000, 10'001));
+    model.node("Unsqueeze", {"small", "axes"}, "wide");
+    model.node("Add", {"image", "wide"}, "big");
+  });
+  refused("constants of these shapes", [](Model& model) {
+    model.array("a", {3, 0}, {});
+    model.array("b", {0, 8}, {});
+    model.node("MatMul", {"a", "b"}, "empty");
+    model.node("Add", {"image", "empty"}, "big");
+  });
+  refused("invalid number of repeats", [](Model& model) {
+    model.integers("repeats", {1, 1, std::int64_t{1} << 31, 1});
+    model.node("Tile", {"image", "repeats"}, "big");
+  });
+  refused("leaves nothing of its input", [](Model& model) {
+    model.integers("sizes", {std::int64_t{1} << 31, 3, 8, 8});
+    model.node("Resize", {"image", "", "", "sizes"}, "big");
+  });
+  refused("too many axes", [](Model& model) {
+    std::vector<std::int64_t> shape(1000, 1);
+    shape[0] = 0;
+    shape[1] = -1;
+    model.integers("shape", shape);
+    model.node("Reshape", {"image", "shape"}, "big");
+  });
+}
+
+TEST_F(OnnxImport, ManyNodesWithOneNameNeedLinearTime) {
+  Model model;
+  std::string x = "image";
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string y = "r" + std::to_string(i);
+    model.node("Relu", {x}, y).set_name("same");
+    x = y;
+  }
+  model.finish(x);
+  const Failure failure = failure_of([&] { read(model); });
+  EXPECT_EQ(failure.code, ExitCode::data);
+  EXPECT_THAT(failure.text, HasSubstr("net.onnx"));
+}
+
+TEST_F(OnnxImport, RefusesADropPathThatKeepsMoreThanAll) {
+  Model model;
+  onnx::Node& random = model.node("RandomUniform", {}, "random");
+  Model::attribute(random, "shape", {1, 1, 1, 1});
+  model.number("kept", 3.0f);
+  model.node("Add", {"random", "kept"}, "sum");
+  model.node("Floor", {"sum"}, "mask");
+  model.node("Mul", {"image", "mask"}, "dropped");
+  model.finish("dropped");
+  expect_refused(model, ExitCode::data, "uses random numbers in a way that is not supported");
+}
+
+TEST_F(OnnxImport, PointConvolutionsOfOneArrayShareTheirVariable) {
+  Model model;
+  model.array("mlp.weight", {3, 3, 1, 1}, {1, 0, 0, 0, 1, 0, 0, 0, 1});
+  model.node("GlobalAveragePool", {"image"}, "mean");
+  model.node("GlobalMaxPool", {"image"}, "most");
+  model.node("Conv", {"mean", "mlp.weight"}, "a");
+  model.node("Conv", {"most", "mlp.weight"}, "b");
+  model.node("Add", {"a", "b"}, "sum");
+  model.finish("sum");
+  const Network network = read(model);
+  EXPECT_EQ(std::ranges::count_if(*network.given,
+                                  [](const GivenValues& one) { return one.variable.find("mlp") != std::string::npos; }),
+            1);
+}
+
 TEST_F(OnnxImport, OtherOutputsGiveTheLastLayerNewValues) {
   Model model;
   model.finish("image");
