@@ -1,4 +1,5 @@
-"""Helpers of the checks of bad input: they make damaged files, and judge programs that read these files."""
+"""Helpers of the checks of bad input: functions that make damaged files, and functions that judge programs that read
+these files."""
 
 import struct
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ CIFAR10 = Images("cifar10_train", "image", 3072)
 
 
 def with_record(records, data):
-    """Returns a file of the first 20 records, in which `data` replaces the record BAD_RECORD."""
+    """Returns the content of a file of the first 20 of `records`, with `data` in place of record number BAD_RECORD."""
     framed = [frame(record) for record in records[:20]]
     return b"".join([*framed[:BAD_RECORD], frame(data), *framed[BAD_RECORD + 1 :]])
 
@@ -60,7 +61,8 @@ def damaged_files(records, images):
 
 
 def forged_checkpoint(content, old, new):
-    """Replaces the bytes `old` of a checkpoint by `new`, which has the same length, and corrects the checksums."""
+    """Returns the content of a checkpoint in which `new`, of equal length, replaces the bytes `old`, with correct
+    checksums."""
     image = content[512:].replace(old, new)
     if len(old) != len(new) or image == content[512:]:
         raise ValueError(f"{old} is not in the checkpoint")
@@ -73,8 +75,8 @@ def _masked(data):
 
 
 def cases(context, ranks, kinds_and_cases):
-    """Returns the cases to run. With several ranks, the quick form runs only the first case of each kind, because each
-    start of mpirun takes seconds."""
+    """Returns the cases to run. With several ranks, the quick form of the check runs only the first case of each kind,
+    because each start of mpirun takes seconds."""
     seen = set()
     for kind, case in kinds_and_cases:
         if not (ranks and context.quick and kind in seen):

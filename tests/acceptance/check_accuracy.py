@@ -1,5 +1,5 @@
-"""Checks the accuracy of whole trainings: the defaults at 4 ranks, compared with the reference program, and the fast
-recipe. Needs MNIST."""
+"""Checks the accuracy of whole trainings: with the default options at 4 ranks, compared with the reference program, and
+with the fast recipe. Needs MNIST."""
 
 import pathlib
 import re
@@ -29,7 +29,8 @@ def check(context):
     context.train("--log-every", 1, data=data / "train-*", train_dir=run, ranks=4, timeout=600)
     late = [loss for step, loss in programs.losses(run).items() if 900 <= step < 1000]
     loss = sum(late) / len(late)
-    # An implementation in PyTorch, with its own shuffling and initial values, gives 1.47 to 1.58 over six seeds.
+    # In an implementation in PyTorch, with its own shuffling and initial values, this mean loss is 1.47 to 1.58 over
+    # six seeds.
     yield Result("accuracy: defaults, 4 ranks, mean loss of steps 900 to 999", 1.35 <= loss <= 1.7, f"{loss:.3f} (1.5)")
     found = precision(run)
     yield Result("accuracy: defaults, 4 ranks, accuracy", abs(found - 0.932) <= 0.007, f"{found:.4f} (0.932 +- 0.007)")
@@ -45,7 +46,7 @@ def check(context):
 
 
 def _is_mnist(context):
-    """Whether the dataset is MNIST: compares its first labels. The limits hold for MNIST only."""
+    """Whether the first labels of the dataset are MNIST's. The limits of this check hold for MNIST only."""
     return read_idx(context.images, "train")[1][:10].tolist() == [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
 
 

@@ -1,7 +1,7 @@
 """After bad input or bad options, a program prints one line that names the cause, exits with the documented code,
 writes no checkpoint and does not hang.
 
-Every case runs without mpirun and at 2 ranks. The quick form runs one case of each kind at 2 ranks.
+Every case runs without mpirun and at 2 ranks. At 2 ranks, the quick form runs only one case of each kind.
 """
 
 import gzip
@@ -51,8 +51,8 @@ def check(context):
 
 
 def _kind(case):
-    """The kind of a case is the phase in which the ranks find the error: "memory", or the exit code of an error that a
-    rank finds before the ranks synchronise."""
+    """Returns the kind of a case. If a rank finds the error before the ranks synchronise, the kind is the exit code;
+    otherwise it is "memory"."""
     title, code, *_ = case
     return "memory" if "memory" in title else code
 
@@ -104,7 +104,7 @@ def _diverging(context, ranks, data, title, names, *options):
 
 
 def _evaluation(context, ranks, data):
-    """Runs mnist_eval with a checkpoint that does not exist, and with one in which a byte is changed."""
+    """Runs mnist_eval with a checkpoint that does not exist, and with a checkpoint in which one byte is changed."""
     train_dir = context.directory("eval")
     context.train(*SCALED, "--max-steps", 2, data=data / "train-*.tfrecord", train_dir=train_dir)
     path = checkpoint(train_dir, 2)
@@ -138,8 +138,8 @@ def _evaluation(context, ranks, data):
 
 
 def _record_files(context, data):
-    """Gives --data folders, missing shards, GZIP files and test records. If the error line advises a command, runs the
-    command."""
+    """Runs trainings whose --data names folders, missing shards, GZIP files and test records. If the error line advises
+    options or a command, runs them too."""
 
     def train(patterns, *options, program="mnist_train"):
         return context.train(

@@ -1,12 +1,12 @@
-"""On a CPU, Carillon's gradients and logits in bf16 are as near to float64 as those of PyTorch's autocast, with equal
-variables and images.
+"""On a CPU, Carillon's gradients and logits in bf16 are as near to float64 results as the gradients and logits of
+PyTorch's autocast. Carillon and PyTorch use equal variables and images.
 
-Each network takes one step on a batch from the same initial variables. Without weight decay, the velocities after the
-first step are the gradients. The error is the distance of all gradients to the float64 gradients, divided by the norm
-of the float64 gradients. It may exceed PyTorch's error by 2 %, because single roundings are random. Then the network
-trains for some steps in float32 and predicts in bf16. The table of predictions has the probabilities of the five
-likeliest classes. The logarithm of the ratio of two probabilities is the difference of their logits.
-Needs torch and all of CIFAR-10.
+Each network takes one step on a batch from the same initial variables. The step has no weight decay, so the velocities
+after it are the gradients. The error is the distance of all gradients to the float64 gradients, divided by the norm of
+the float64 gradients. Carillon's error may exceed PyTorch's error by 2 %, because single roundings are random. Then the
+network trains for some steps in float32 and predicts in bf16. The table of predictions has the probabilities of the
+five likeliest classes. The logarithm of the ratio of two probabilities is the difference of their logits. Needs torch
+and all of CIFAR-10.
 """
 
 import csv
@@ -81,8 +81,8 @@ def check(context):
 
 
 def _differences(table):
-    """Returns, for each record, the likeliest classes, and the difference of each of the other classes' logits to the
-    likeliest class's logit."""
+    """Returns (differences, classes). `classes`: the likeliest classes of each record, likeliest first. `differences`:
+    for each class except the first, its logit minus the logit of the first class."""
     with open(table, newline="") as file:
         rows = list(csv.DictReader(file))
     classes = np.array([[CLASSES.index(row[f"class_{place}"]) for place in range(1, PLACES + 1)] for row in rows])

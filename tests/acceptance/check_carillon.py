@@ -18,7 +18,7 @@ from programs import ProgramFailed, Result, checkpoints
 STEPS = 60
 QUICK = ("--model", "airbench94", "--image-size", 16, "--log-every", 1, "--max-steps", STEPS)
 PICTURES = 40  # of each class
-SETTLE = 30  # seconds in which the ranks of a killed program must save
+SETTLE = 30  # seconds within which the ranks must save their state after `carillon train` was killed
 
 
 def check(context):
@@ -68,7 +68,7 @@ def _whole(context):
     budget = ("--minutes", 0.2, "--epochs", 0, "--image-size", 16, "--test-time-augmentation")
     done = context.run_command(command(context, run, data, *budget))
     accuracy, count = _accuracy(done.output)
-    wrong = done.complaint(0) or (count != 8 and f"{count} evaluated")  # the number of steps depends on the speed
+    wrong = done.complaint(0) or (count != 8 and f"{count} evaluated")  # the number of steps is not fixed
     plan = json.loads((run / "plan.json").read_text()) if not wrong else {}
     wrong = wrong or (plan["steps"] < 2 or plan["minutes"] != 0.2) and f"the plan is {plan}"
     yield _result("a folder of pictures becomes an evaluated network", wrong, f"accuracy {accuracy} of {count} pictures")
@@ -388,10 +388,10 @@ def _changes(context):
         (pictures / name).mkdir(parents=True)
         for source in (_pictures(context) / name).iterdir():
             (pictures / name / source.name).write_bytes(source.read_bytes())
-    (pictures / "bright" / "1.png").unlink()  # otherwise, the copies would count as the same pictures
+    (pictures / "bright" / "1.png").unlink()  # otherwise, the program would treat the copies as the same pictures
     run, data = _places(context)
     options = (*QUICK[:-1], 2)
-    context.run_command(command(context, run, f"{data}/", *options, pictures=pictures))  # the same path, with a slash
+    context.run_command(command(context, run, f"{data}/", *options, pictures=pictures))  # `data` with a slash
     done = context.run_command(command(context, run, data, *options, pictures=pictures))
     yield _result("a training continues with another spelling of its places", done.complaint(0))
     next(data.glob("train-*")).unlink()
@@ -463,7 +463,7 @@ def _stops(context):
     process = context.start(command(context, run, data, *QUICK))
     while "image_eval" not in (line := process.stdout.readline()) and line:
         pass
-    process.terminate()  # mpirun has not started the ranks yet
+    process.terminate()  # at this time, mpirun has not started the ranks yet
     done = context.finish(process)
     wrong = "" if done.code == STOPPED else done.explain()
     yield _result("TERM before the first rank exists stops the training", wrong)

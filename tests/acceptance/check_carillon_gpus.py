@@ -1,5 +1,5 @@
-"""carillon train measures the GPUs and starts a rank for each GPU. Runs on the fake GPU, with the programs of
-tests/support/fake_cuda."""
+"""carillon train measures the GPUs and starts a rank for each GPU. This check uses fake GPUs: it runs the programs that
+are built with tests/support/fake_cuda."""
 
 import json
 import signal
@@ -26,7 +26,7 @@ def _result(title, wrong, detail=""):
 
 
 def _run(context, gpus, *options):
-    """Runs carillon train. Returns the finished program, and the plan that it has written."""
+    """Runs carillon train. Returns the finished program, and the content of the plan.json that it has written."""
     run, data = context.directory("run"), context.directory("data")
     command = check_carillon.command(context, run, data, *QUICK, "--dry-run", *options)
     done = context.finish(context.start(command, {"CARILLON_FAKE_CUDA_DEVICES": str(gpus)}))

@@ -1,4 +1,4 @@
-"""h5py and h5dump open checkpoints. The names, shapes and attributes in checkpoints are as documented."""
+"""h5py and h5dump can read checkpoints. The names, shapes and attributes in checkpoints are as documented."""
 
 import json
 import re
@@ -67,7 +67,8 @@ def _is_options(value):
 
 
 def _evaluation(context, data, path):
-    """Compares mnist_eval with numpy at 1, 2 and 3 ranks. Neither 2 nor 3 divides the 103 records."""
+    """Compares mnist_eval with numpy at 1, 2 and 3 ranks. The 103 records are not divisible by 2 or 3, so some ranks
+    evaluate fewer records."""
     from reference_mnist import read_set
 
     images, labels = read_set(sorted(data.glob("test-*.tfrecord")))
@@ -88,7 +89,8 @@ def _evaluation(context, data, path):
 
 
 def _by_time(context, data):
-    """Tests --checkpoint-every-seconds at 2 ranks, and resumes from a checkpoint that it has caused."""
+    """Tests --checkpoint-every-seconds at 2 ranks, and resumes from a checkpoint that was written because of this
+    option."""
     run = context.directory("time")
     fixed = (*SCALED, "--batch-size", 20, "--checkpoint-every", 0, "--summary-every", 0, "--log-every", 0)
     timed = ("--checkpoint-every-seconds", 1, "--keep-checkpoints", 0, "--max-steps", 1000000)

@@ -1,7 +1,7 @@
-"""CIFAR-10's distortions depend on the seed and the position in the sample stream only.
+"""The distortion of a CIFAR-10 image depends only on the seed and on the image's position in the sample stream.
 
-The learning rate is too small to change any variable. Therefore the loss of a step depends only on its distorted
-images, and identifies them.
+The learning rate is too small to change any variable. Therefore the loss of a step depends only on the step's distorted
+images, and equal losses mean equal images.
 """
 
 import programs
@@ -10,7 +10,7 @@ from programs import Result, checkpoint
 STILL = ("--learning-rate", 1e-30, "--log-every", 1)
 GLOBAL_BATCH = 32
 LIMIT = 1e-5  # relative; the rounding of the loss depends on the number of ranks
-APART = 1e-3  # if the images differ, the loss of some step changes at least by this
+APART = 1e-3  # if the images differ, the losses of at least one step differ by more than this, relative
 
 
 def check(context):

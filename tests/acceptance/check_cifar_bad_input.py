@@ -1,7 +1,7 @@
 """Tests bad CIFAR-10 input: damaged records and wrong image formats in cifar10_train, and damaged sources in
 tfrecord_convert.
 
-Every training case runs without mpirun and at 2 ranks. The quick form runs one case of each kind at 2 ranks.
+Every training case runs without mpirun and at 2 ranks. At 2 ranks, the quick form runs only one case of each kind.
 """
 
 import numpy as np

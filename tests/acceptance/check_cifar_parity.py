@@ -1,8 +1,9 @@
 """Compares cifar10_train and cifar10_eval with float64 PyTorch, from the same initial checkpoint, at 1 and 2 ranks.
 
-There is no distortion: the inputs are centre crops. Both convolution methods are checked. The error of each variable
-and moving average may be 2e-3 of its change since the initial checkpoint. The relative error of logged losses may be
-1e-4. The seed is chosen so that rounding changes no decision of a pooling (reference_cifar10.py). Needs torch.
+The images are not distorted: the inputs are centre crops. The check covers both convolution methods. The error of a
+variable or moving average may be at most 2e-3 of its change since the initial checkpoint. The relative error of a
+logged loss may be at most 1e-4. The check chooses a seed with which rounding does not change which element of a pooling
+window is the largest (reference_cifar10.py). Needs torch.
 """
 
 import re
@@ -23,18 +24,19 @@ MAX_SEED = 60
 
 @dataclass(frozen=True)
 class Method:
-    """A convolution method, the number of steps to compare, and how near to a tie a run may come."""
+    """A convolution method, the number of steps to compare, and the smallest allowed distance to a tie
+    (reference_cifar10.py)."""
 
     name: str
     steps: int
-    clear: float  # about 3 times the error of norm2
+    clear: float  # least distance to a tie: about 3 times the rounding error of norm2's output
 
 
-# Winograd's rounding error is about five times larger. Few seeds keep this larger distance from ties over many steps,
-# so fewer steps are compared.
+# The rounding error of Winograd's method is about five times larger than the error of the direct method, so its runs
+# must keep a larger distance to ties. Few seeds keep this distance over many steps, so fewer steps are compared.
 METHODS = (Method("direct", 12, 1e-6), Method("winograd", 6, 5e-6))
 PLAIN = ("--distort=false",)
-# The settings are strong: an error in decay, regularisation or averaging exceeds the limit.
+# With these large values, an error in the code of the decay, the regularisation or the averaging exceeds the limit.
 SCHEDULE = {
     "learning_rate": 0.05,
     "learning_rate_decay": 0.5,
@@ -56,7 +58,7 @@ def check(context):
     paths = sorted(data.glob("train-*.tfrecord"))
     initial = _initial(context, paths, 1)
     yield _initial_values(reference, load(initial))
-    methods = METHODS if context.device == "cpu" else METHODS[:1]  # only CPUs have Winograd's method
+    methods = METHODS if context.device == "cpu" else METHODS[:1]  # only on CPUs, Carillon implements Winograd's method
     for method in methods:
         for title, settings in (("defaults", {}), ("schedule", SCHEDULE)):
             recipe = reference.Recipe(batch_size=GLOBAL_BATCH, **settings)
@@ -84,7 +86,8 @@ def _initial(context, paths, seed):
 
 
 def comparable(context, reference, recipe, paths, method):
-    """Finds the first seed that avoids ties (see reference_cifar10.py). Returns the seed and its initial checkpoint."""
+    """Finds the first seed with which the run avoids ties (reference_cifar10.py). Returns the seed and the initial
+    checkpoint of its run."""
     for seed in range(1, MAX_SEED + 1):
         initial = _initial(context, paths, seed)
         if reference.train(paths, initial, recipe, 1, method.steps).closest_call > method.clear:
@@ -93,8 +96,8 @@ def comparable(context, reference, recipe, paths, method):
 
 
 def _lrn_is_pytorchs(reference):
-    """Checks that the reference's LRN equals PyTorch's. PyTorch divides alpha by the window size, as cuDNN and oneDNN
-    do."""
+    """Checks that the reference's LRN equals PyTorch's LRN. PyTorch, cuDNN and oneDNN divide alpha by the window
+    size."""
     import torch
 
     x = torch.randn(2, 64, 5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * 30
@@ -124,7 +127,8 @@ def _initial_values(reference, arrays):
 
 
 def _evaluation(context, reference, data):
-    """Evaluates a network after a short training. Neither 2 nor 3 divides the number of records."""
+    """Evaluates a network after a short training. The number of records is not divisible by 2 or 3, so some ranks
+    evaluate fewer records."""
     train_dir = context.directory("cifar-eval")
     paths = sorted(data.glob("train-*.tfrecord"))
     context.train(

@@ -2,9 +2,10 @@
 
   tests/acceptance/check_documents.py --bin build/bin [--page 'docs/user-guide/*'] [--documents ROOT]
 
-Runs every fenced block with the language bash of README.md and the two guides, in order, in a folder for each page that
-looks like a clone after jobs/quickstart.sh. The folder has small inputs: mnist/, cifar-10-binary.tar.gz, pictures/ and
-holiday/. They replace downloads. Trainings run for few steps (short_training.py). A block after a line `<!-- not run: REASON -->` is not run.
+Runs every fenced block with the language bash of README.md and the two guides, in order. Each page has its own folder,
+which looks like a clone after jobs/quickstart.sh. Small files in the folder replace downloads: mnist/,
+cifar-10-binary.tar.gz, pictures/ and holiday/. Trainings run for few steps (short_training.py). A block after a line
+`<!-- not run: REASON -->` is not run.
 """
 
 import concurrent.futures
@@ -35,17 +36,17 @@ from tfrecords import parse_example, read_records
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GUIDES = ("docs/user-guide", "docs/developer-guide")
-PARTS = ("README.md", "docs", "include", "jobs", "kernels", "src", "tests")  # these may contain documents
+PARTS = ("README.md", "docs", "include", "jobs", "kernels", "src", "tests")  # where documents may be
 SOURCES = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".sbatch", ".txt", ".cmake", ".in", ".cfg"}
-LONGEST = {"README.md": 130, "docs/benchmarks.md": 200}  # most lines
+LONGEST = {"README.md": 130, "docs/benchmarks.md": 200}  # largest allowed number of lines
 LANGUAGES = {"bash", "text", "python", "cpp", "c", "cmake", "ini", "json", "mermaid", "xml", "csv", "diff"}
 NO_FIRST_COMMAND = ("README.md", "option-reference.md", "first-training.md")  # pages that may begin without a command
 SECONDS_PER_BLOCK = 120
 CLASSES = ("airplane", "ship", "truck")
 
-# Code before each block of a page. It restores the directory and the exported variables that the block before has left.
-# A trap writes the line number and the text of the current command to a file. After the block, `_keep` saves the
-# directory and the variables.
+# Code that runs before each block of a page. It restores the current directory and the exported variables from the end
+# of the previous block. A trap writes the line number and the text of the current command to a file. After the block,
+# `_keep` saves the directory and the variables.
 PREAMBLE = r"""
 unset BASH_ENV
 if [[ -e $BLOCK_STATE ]]; then source "$BLOCK_STATE"; fi
@@ -72,7 +73,7 @@ def check(context):
     template = context.directory("inputs")
     _write_inputs(context, template)
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        # Begin with the longest page. The other pages then use the other cores.
+        # Start the page with the most blocks first, so that the shorter pages run on the other cores meanwhile.
         by_length = sorted(pages, key=lambda page: -page.read_text().count("```bash"))
         results = {page: pool.submit(_Page(context, root, page, template).result) for page in by_length}
         for page in pages:
@@ -103,7 +104,7 @@ def _links(root):
 
 
 def _mentions(root):
-    """If a comment or a script names a document by its path in the repository, the document must exist."""
+    """Checks that every document exists that a comment or a script names by its path in the repository."""
     paths = [root / part for part in PARTS]
     wrong, count = [], 0
     for path in sorted(file for top in paths for file in ([top] if top.is_file() else top.rglob("*"))):
@@ -277,8 +278,8 @@ class _Page:
         }  # fmt: skip
 
     def _scales(self, blocks):
-        """Returns {train directory: [new, old]} (short_training.py). If several runs have one train directory, the
-        numbers are those of the longest run."""
+        """Returns {train directory: [new, old]} (short_training.py). If several runs use the same train directory, the
+        numbers belong to the run with the most steps."""
         scales = {}
         for line in "".join(block.text for block in blocks).replace("\\\n", " ").splitlines():
             try:
@@ -298,8 +299,8 @@ class _Page:
         return scales
 
     def _shortened(self, text):
-        """Returns the commands, changed so that they use the checkpoints that the short runs write, and local files in
-        place of downloads."""
+        """Returns the commands with two changes: they use the checkpoints that the shortened runs write, and local
+        files in place of downloads."""
 
         def renamed(found):
             scale = self.scales.get(found[1])

@@ -1,7 +1,7 @@
 """Tests tfrecord_convert --download with a web server on this machine. The server cuts each connection.
 
-A complete download needs the published data sets: --data with MNIST, --cifar10 with CIFAR-10. With other files, such as
-Fashion-MNIST's, the program must refuse the download because of the checksum.
+A download can succeed only with the published data sets: --data must be MNIST, --cifar10 must be CIFAR-10. With other
+files, such as Fashion-MNIST's, the check expects that the program refuses the download because of the checksum.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from programs import Result
 IMAGES = "train-images-idx3-ubyte"
 IMAGES_SHA256 = "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"
 TEST_SHA256 = "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"
-CUT = 5_000_000  # the server ends a connection after so many bytes
+CUT = 5_000_000  # bytes after which the server ends a connection
 
 
 def check(context):
@@ -61,7 +61,7 @@ def _convert(context, folder, name, is_published, source):
         same = done.code == 0 and all((output / n).read_bytes() == (expected / n).read_bytes() for n in names)
         yield Result(f"download: {name}, equal to a conversion of local files", same, f"{names}" if same else done.explain())
         yield Result(f"download: {name}, cut connections continue", bool(ranges), f"{len(ranges)} ranges, {ranges[-1:]}")
-    again = context.run(*command, expect=None)  # now without a server
+    again = context.run(*command, expect=None)  # now the server has ended
     wrong = "" if again.code == 0 and "downloaded" not in again.output else again.explain()
     yield Result(f"download: {name} is not downloaded again", not wrong, wrong or "only checked")
 

@@ -1,4 +1,5 @@
-"""A training evaluates at the right steps, with the same results as the evaluation programs and their reports."""
+"""A training evaluates at the right steps, and its results equal the results of the evaluation programs and of their
+reports."""
 
 import csv
 import json
@@ -50,7 +51,7 @@ def _result(title, found, expected):
 
 
 def _steps(context, data):
-    """Checks the steps of the evaluations, and which weights they use, also in a run that resumes at 2 ranks."""
+    """Checks at which steps a run evaluates, and which weights it uses, also if the run resumes at 2 ranks."""
     records = data / "test-*.tfrecord"
     common = (*SCALED, *QUIET, "--batch-size", 50, "--eval-data", records)
 
@@ -80,7 +81,8 @@ def _steps(context, data):
 
 
 def _pixel_scale(context, data):
-    """The pixels are so small that the biases decide the class. So another pixel scale changes the result."""
+    """Checks that the evaluation uses the training's --pixel-scale. With this small scale, the biases decide the class,
+    so with another scale the result would differ."""
     run = context.directory("scaled")
     records = data / "test-*.tfrecord"
     context.train(
@@ -186,7 +188,7 @@ def _reports(context, data):
 
     refused = {"a.txt": 64, "missing/a.json": 74}
     for name, code in refused.items():
-        # Never read: the report is rejected before.
+        # The program rejects the report before it reads this path, so the path need not exist.
         done = report(name, "--data", run / "no records", ranks=2, expect=None)
         complaint = done.complaint(code, [f"--report {run / name}: "])
         yield Result(f"evaluation: --report {name} is rejected at once", not complaint, complaint or done.lines[0])
@@ -211,7 +213,7 @@ def _class_scores(confusion, logits, labels):
 
 
 def _outputs(context, data):
-    """Checks the page, the predictions and the sheet of mistakes at 1, 2 and 4 ranks."""
+    """Checks the HTML page, the table of predictions and the sheet of wrong predictions at 1, 2 and 4 ranks."""
     run, records = context.directory("outputs"), data / "test-*.tfrecord"
     context.train(
         *SCALED, "--log-every", 5, "--summary-every", 0, "--max-steps", 20, "--eval-data", records, "--eval-every", 10, data=data / "train-*.tfrecord",
@@ -288,8 +290,8 @@ def _outputs(context, data):
 
 
 def _stop_at_accuracy(context, data):
-    """A run of 2 ranks must end at the first evaluation that reaches --stop-at-accuracy. If the command is repeated, it
-    must do nothing."""
+    """A run of 2 ranks must end at the first evaluation that reaches --stop-at-accuracy. If the same command runs
+    again, it must train no step."""
     run, reached = context.directory("stopped"), 0.5
 
     def train(*options, **keywords):
@@ -318,8 +320,8 @@ def _stop_at_accuracy(context, data):
 
 
 def _patience(context, data):
-    """--patience must end a run. A run that is killed twice, and resumes with other numbers of ranks, must end at the
-    same step."""
+    """--patience must end a run. If the run is killed twice, and resumes with other numbers of ranks, it must end at
+    the same step as without interruption."""
     every, patience = 10, 3
     options = (
         *SCALED, *QUIET, "--global-batch", 48, "--micro-batch", 12, "--max-steps", 5000,
@@ -381,7 +383,8 @@ def _halves(path, count):
 
 
 def _undistorted(context):
-    """A training flips half of its images. Its evaluations must not flip any: the network distinguishes the halves."""
+    """A training flips half of its images, but its evaluations must not flip images. With a flip, the evaluation would
+    find the wrong class, because the classes differ in the bright half."""
     folder = context.directory("halves")
     folder.mkdir()
     train, test = _halves(folder / "train", 96), _halves(folder / "test", 200)

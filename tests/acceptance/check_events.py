@@ -1,8 +1,8 @@
 """Compares the TensorBoard events of real runs (tags, steps and values) with the checkpoints of these runs and with
 numpy.
 
-Updates are w' = w - rate * gradient. Therefore the mean gradient of a step, with the gradient of the L2 loss, follows
-from the checkpoints before and after the step.
+An update is w' = w - rate * gradient. Therefore the check computes the mean gradient of a step, including the gradient
+of the L2 loss, from the checkpoints before and after the step.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ def _result(title, wrong, detail):
 
 
 def _within(title, errors, limit):
-    """Checks that all errors, {name: relative error}, are within the limit."""
+    """Checks that no error exceeds the limit. `errors`: {name: relative error}."""
     largest = max(errors, key=lambda what: worst([errors[what]]))
     good = worst(errors.values()) <= limit
     return Result(f"events: {title}", good, f"{len(errors)} values, the worst {largest}, {errors[largest]:.1e} off")
@@ -54,9 +54,9 @@ def _tags(title, shown, expected):
 
 
 def _mnist(context):
-    """Tests mnist_train at 2 ranks, without shuffling. Logs and summaries have different periods."""
+    """Tests mnist_train at 2 ranks, without shuffling. The run writes log lines and summaries at different steps."""
     data = context.small_set(300, 100)
-    batch, last, steps = 24, 12, [5, 10, 11]  # as in the reference, there is no summary at step 0, and one at the end
+    batch, last, steps = 24, 12, [5, 10, 11]  # as in the reference: no summary at step 0, but one at the last step
 
     def train(*options):
         run = context.directory("mnist")
@@ -115,7 +115,7 @@ def _mnist(context):
 
 
 def _beginning(run):
-    """Returns the error in the first events of the run's only event file; empty if there is none."""
+    """Returns what is wrong with the first events of the run's only event file; empty if nothing is wrong."""
     (path,) = events.files(run)
     first, second, *others = events.read_file(path)
     if (first.kind, first.content) != (events.VERSION, b"brain.Event:2"):
@@ -131,8 +131,8 @@ def _gradient(before, after, name, rate):
 
 
 def _apart(what, histogram, array):
-    """Returns {name: relative error} of the numbers in a histogram. The error of the sum is relative to the sum of the
-    absolute values."""
+    """Returns {name: error} of the numbers in a histogram of `array`: absolute errors of the counts, otherwise relative
+    errors. The error of the sum is relative to an upper bound of the sum of the absolute values."""
     values = array.astype(np.float64).ravel()
     largest, squares = abs(values).max(), (values**2).sum()
     return {

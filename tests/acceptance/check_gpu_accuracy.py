@@ -1,7 +1,7 @@
 """Checks the accuracy of whole trainings on a GPU in each precision: MNIST with the fast recipe, CIFAR-10 for 5000 and
 100000 steps.
 
-Needs the real MNIST and CIFAR-10. --quick omits the 100000 steps.
+Needs the real MNIST and CIFAR-10. --quick omits the training of 100000 steps.
 
   tests/acceptance/check_gpu_accuracy.py --bin build/bin --data DIRECTORY_OF_MNIST --cifar10 FOLDER_OR_ARCHIVE
 """

@@ -1,4 +1,5 @@
-"""A run on a GPU writes log lines some steps later. Each line has the values of its own step, and no line is missing.
+"""A run on a GPU writes the log line of a step some steps later. Each line must contain the values of its own step, and
+no line may be missing.
 
 Also runs on the fake GPU, with the programs of tests/support/fake_cuda.
 """
@@ -31,7 +32,8 @@ def _lines(context, data, device, every):
 
 
 def _as_on_the_cpu(context, data, every):
-    """Steps, losses and learning rates must be correct, and times must be plausible."""
+    """In the log of a run on a GPU, steps, losses and learning rates must equal the values of a run on a CPU, and times
+    must be plausible."""
     found, expected = (_lines(context, data, device, every) for device in ("cuda", "cpu"))
     steps = [line["step"] for line in found]
     yield _result(f"every {every}: one line per step, in order", steps == list(range(0, 60, every)), f"{steps}")
@@ -50,7 +52,7 @@ def _as_on_the_cpu(context, data, every):
 
 
 def _stopped(context, data):
-    """A stopped run must have logged all its steps. A resumed run must log the remaining ones."""
+    """A stopped run must have logged all its steps. If the run resumes, it must log the remaining steps."""
     run = context.directory("stopped")
 
     def command(*options):

@@ -1,9 +1,10 @@
-"""Compares the GPU tower with the CPU tower. Also compares GPU runs with each other: captured and launched steps, alone
-on the GPU and sharing it, moved between devices, and in reduced precision.
+"""Compares the GPU tower with the CPU tower. Also compares GPU runs with each other: with captured or launched steps,
+with one rank or several ranks on the GPU, with a run that moves between devices, and in reduced precision.
 
-All runs start from one checkpoint and train 60 steps of MNIST (scaled pixels, shuffled) or 12 steps of CIFAR-10 without
-distortion, with a seed that avoids ties (check_cifar_parity.py). A distance between two results is divided by the
-distance of the CPU tower's result to the initial checkpoint. Needs one GPU, and PyTorch to choose the seed.
+All runs of a data set start from one checkpoint. They train 60 steps of MNIST (scaled pixels, shuffled) or 12 steps of
+CIFAR-10 without distortion, with a seed that avoids ties (check_cifar_parity.py). A distance between two results is
+divided by the distance of the CPU tower's result to the initial checkpoint. Needs one GPU, and PyTorch to choose the
+seed.
 
   tests/acceptance/check_gpu_parity.py --bin build/bin --data DIRECTORY_OF_MNIST --cifar10 FOLDER_OR_ARCHIVE
 """
@@ -17,11 +18,13 @@ from check_cifar_augment import STILL
 from programs import SCALED, Result, checkpoint, load, relative_error, same_bits
 
 LIMIT = 1e-3
-# If a training has another order of samples, its distance is 0.16. check_gpu_accuracy.py checks the final accuracy.
+# For comparison: a training with another order of samples has the distance 0.16. check_gpu_accuracy.py checks the final
+# accuracy.
 REDUCED_LIMITS = {"tf32": 0.02, "bf16": 0.1}
-# Relative error if the images are equal; another crop changes some losses by 1e-3 (check_cifar_augment.py).
+# Largest relative error of a loss if the distorted images are equal. A different crop changes some losses by 1e-3
+# (check_cifar_augment.py).
 IMAGES_LIMIT = 1e-4
-LONG = 210  # steps; needs several captured blocks and several log lines
+LONG = 210  # steps: enough for several captured blocks of steps and several log lines
 CUDA = ("--device", "cuda")
 CPU = ("--device", "cpu")
 
@@ -70,7 +73,7 @@ def _cifar10(context):
     data = context.small_cifar10_set(100)
     paths = sorted(data.glob("train-*.tfrecord"))
     recipe = reference.Recipe(batch_size=check_cifar_parity.GLOBAL_BATCH, **check_cifar_parity.SCHEDULE)
-    direct = check_cifar_parity.METHODS[0]  # as cuDNN, which does not use Winograd's method here
+    direct = check_cifar_parity.METHODS[0]  # direct, because cuDNN does not use Winograd's method here
     seed, initial = check_cifar_parity.comparable(context, reference, recipe, paths, direct)
     settings = [word for word in reference_training.as_options(recipe) if "batch-size" not in word]
     return seed and Case(
@@ -165,8 +168,8 @@ def _evaluation(context, case, train_dir):
 
 
 def _same_images(context, case):
-    """Compares crop, flip, brightness and contrast. The learning rate is too small to change a variable, so the loss of
-    a step identifies the images of the step."""
+    """Checks that CPU and GPU distort images equally (crop, flip, brightness and contrast). The learning rate is too
+    small to change a variable, so the loss of a step depends only on the images of the step."""
     learnt = context.directory("learnt")
     batch = ("--batch-size", case.global_batch)
     context.train(

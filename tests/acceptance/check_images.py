@@ -1,5 +1,4 @@
-"""Does what a new user does: goes from a folder of pictures to predictions and an ONNX model. Needs Pillow,
-onnxruntime, CIFAR-10.
+"""Does what a new user does: converts pictures, trains, predicts and exports. Needs Pillow, onnxruntime and CIFAR-10.
 
   python tests/acceptance/check_images.py --bin build/bin --cifar FOLDER_OF_THE_BINARY_VERSION [--pictures 5000] [--steps 300]
 

@@ -1,5 +1,5 @@
-"""The files that `cmake --install` installs work without the sources and after a move. Programs of users can be built
-with them."""
+"""The files that `cmake --install` installs work without the sources, also after they were moved. Users can build their
+own programs with them."""
 
 import contextlib
 import re
@@ -152,8 +152,9 @@ def _knows_no_build(context, prefix):
 
 
 def _modules(context, prefix):
-    """Loads the environment module in both module systems. jobs/install_deps.sh --tests has unpacked them."""
-    local = context.directory("local")  # stands for the system's manuals, which man finds through PATH
+    """Loads the environment module in both module systems, Lmod and Environment Modules, which jobs/install_deps.sh
+    --tests has unpacked."""
+    local = context.directory("local")  # contains the manuals of the simulated system, which man finds through PATH
     (local / "bin").mkdir(parents=True)
     (local / "share/man/man1").mkdir(parents=True)
     (local / "share/man/man1/of_the_system.1").write_text(".TH of_the_system 1\n")
@@ -201,7 +202,7 @@ def _module(context, prefix, local, name, command, manpath):
     if manpath != "/opt/other/man" and before["other"] != str(local / "share/man/man1/of_the_system.1"):
         wrong.append(f"the system's manual is not visible before: {before}")
     for report in (before, after):
-        report["MANPATH"] = re.sub("::$", ":", report["MANPATH"])  # Lmod writes two colons, which mean the same
+        report["MANPATH"] = re.sub("::$", ":", report["MANPATH"])  # in Lmod, two colons mean the same as one
     wrong += [f"{key} {after[key]} after unload" for key in before if before[key] != after[key]]
     return Result(title, not wrong, "; ".join(wrong) or loaded["MANPATH"])
 
@@ -277,7 +278,8 @@ def _grey_png(rows):
 
 
 def _own_network_in_our_programs(context, prefix, run, data, expected):
-    """Runs Carillon's programs on a network and on record keys that they do not know. The checkpoint describes both."""
+    """Runs Carillon's programs on a network and on record keys that are not built in. The checkpoint describes the
+    network and the keys."""
     programs_of = prefix / "bin"
     for program in (["mnist_eval"], ["cifar10_eval"], ["carillon", "evaluate"]):
         place = [run] if "evaluate" in program else ["--checkpoint", run]
@@ -292,8 +294,8 @@ def _own_network_in_our_programs(context, prefix, run, data, expected):
 
 
 def _own_decoder(context, prefix, build):
-    """Runs a user's program that has its own decoder, task and metric. Carillon's programs can export its network, but
-    cannot read its records."""
+    """Runs a user's program that has its own decoder, task and metric. Carillon's programs can export the program's
+    network, but cannot read its records."""
     data, run = build / "numbers", context.directory("numbers")
     _run(build / "draw_numbers", data)
     _run(build / "numbers_train", "--data", data / "train-*", "--device", "cpu", "--train-dir", run, env=context.environment())

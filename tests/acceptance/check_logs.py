@@ -40,7 +40,7 @@ def _logged(run):
 
 
 def _two_ranks(context, data):
-    """Checks rates and seconds at 2 ranks, in the log and on the console."""
+    """Checks the examples per second and the seconds per step at 2 ranks, in metrics.jsonl and on the console."""
     run = context.directory("two")
     done = context.train(
         *SMALL, "--max-steps", 40, "--log-every", 4, "--summary-every", 3,
@@ -61,21 +61,22 @@ def _two_ranks(context, data):
 
     own = [line["rank_seconds"] for line in lines]
     wrong = "" if all(len(times) == 2 and min(times) > 0 for times in own[1:]) else f"{own}"
-    # Compare the sums over all steps: when rank 0 writes a line, the other ranks may not have ended the step.
+    # Compare the sums over all steps, not single steps: when rank 0 writes a step's line, the other ranks may not have
+    # ended the step.
     spent, passed = [sum(times) for times in zip(*own)], sum(line["step_seconds"] for line in lines)
     wrong = wrong or (f"{spent} of {passed}" if max(spent) > 1.5 * passed else "")
     yield _result("each rank's work takes a part of the steps' time", wrong, f"{spent} of {passed}")
 
     printed = CONSOLE.findall(done.output)
     forms = {"step": "{}", "loss": "{:.2f}", "examples_per_second": "{:.1f}", "step_seconds": "{:.3f}"}
-    # The console divides the time by 2 ranks.
+    # The console prints seconds per step divided by the number of ranks, which is 2.
     halved = [line | {"step_seconds": line["step_seconds"] / 2} for line in lines]
     expected = [tuple(form.format(line[name]) for name, form in forms.items()) for line in halved]
     yield _result("the console has the same values", "" if printed == expected else f"{printed[:2]}", f"{len(printed)} lines")
 
 
 def _seconds(context, data):
-    """Checks that the seconds of a step contain no pause before the previous line, and no evaluation."""
+    """Checks that the step_seconds of a line contain neither a pause before the previous line nor an evaluation."""
     run = context.directory("seconds")
     process = _start(
         context, data, run, *SCALED, "--batch-size", 100, "--max-steps", 300, "--log-every", 1, "--summary-every", 0,
@@ -101,7 +102,7 @@ def _seconds(context, data):
     usual = [n for n in plain if gaps[n - 1] < PAUSE / 2]
     share = sum(lines[n]["step_seconds"] for n in usual) / sum(gaps[n - 1] for n in usual)
     yield Result("logs: steps take most of the time between lines", share > 0.3, f"{share:.2f} of it")
-    # In the line after an evaluation, step_seconds must exclude the evaluation, and nothing else.
+    # In the line after an evaluation, step_seconds must exclude the time of the evaluation, and no other time.
     behind = [n for n in steps if n not in plain]
     found = {lines[n]["step"]: (lines[n]["step_seconds"], gaps[n - 2], gaps[n - 1]) for n in behind}
     wrong = {step: times for step, times in found.items() if times[0] > times[2] + 0.3 * times[1] + 0.001}
@@ -122,7 +123,7 @@ def _killed(context, data):
     last = max(programs.losses(run))
     for path in checkpoints(run):
         if path != checkpoint(run, 20):
-            path.unlink()  # as if the run had been killed before it wrote this checkpoint: it must then repeat steps
+            path.unlink()  # as if the run had been killed before this checkpoint: it must repeat steps
     summaries = events.shown(run)["loss"]
     good = code != 0 and last > 20 and summaries[-1][0] > 20
     yield Result("logs: the killed run logged steps after its checkpoint", good, f"of {last}, exit code {code}")
@@ -153,7 +154,7 @@ def _killed_early(context, data):
     programs.signal_process(rank, signal.SIGKILL)
     context.finish(process, TIMEOUT)
     for path in checkpoints(run):
-        path.unlink()  # as if all ranks had been killed at once: otherwise, the other rank saves its last step
+        path.unlink()  # as if both ranks had been killed at once; rank 1, which was not killed, has saved a checkpoint
     context.train(*SMALL, *options, "--max-steps", 40, data=data / "train-*.tfrecord", train_dir=run, ranks=2)
     shown = [step for step, _ in events.shown(run)["loss"]]
     good = len(events.files(run)) == 2 and shown == [*range(5, 40, 5), 39]

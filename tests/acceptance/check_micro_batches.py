@@ -1,8 +1,8 @@
-"""Trainings with micro-batches give equal bits at 1, 2, 4 and 8 ranks: equal checkpoints and losses, also in resumed
-runs.
+"""Trainings with micro-batches have results with equal bits at 1, 2, 4 and 8 ranks: equal checkpoints and equal losses,
+also if a run resumes.
 
-All runs are shuffled. They use batch norm, momentum and distortions if the network has them; one run uses mixup. A
-killed run with mixup resumes with another number of ranks.
+All runs are shuffled. They use batch norm, momentum and distortions if the network has them; some runs use mixup. One
+run with mixup is killed and resumes with other numbers of ranks.
 """
 
 import json
@@ -59,13 +59,13 @@ def _train(context, program, options, ranks, steps, *more, directory=None):
 
 
 def _losses(directory):
-    """Returns the lines of steps in metrics.jsonl, without their times."""
+    """Returns [step, loss, cross-entropy, learning rate, gradient norm] of each logged step in metrics.jsonl."""
     names = ("step", "loss", "cross_entropy", "learning_rate", "gradient_norm")
     return [[line.get(name) for name in names] for line in metrics(directory) if "loss" in line]
 
 
 def _described(path):
-    """Returns the attributes of a checkpoint, and its options without --train-dir."""
+    """Returns the attributes of a checkpoint, and the recorded options of its run without --train-dir."""
     with h5py.File(path) as file:
         attributes = {name: str(value) for name, value in file.attrs.items()}
     options = json.loads(attributes.pop("options"))
@@ -125,7 +125,7 @@ def _diverged(context):
 
 
 def _refused(context):
-    """If options are invalid, all ranks must end at once, with one line."""
+    """If options are invalid, all ranks must end without delay, and the run must print only one line."""
     for title, options, said in (
         ("batch norm in a network without any", ("--sync-batch-norm",), "--sync-batch-norm"),
         ("a network without batch norms to freeze", ("--freeze-batch-norm",), "--freeze-batch-norm"),

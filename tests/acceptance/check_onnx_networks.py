@@ -89,7 +89,7 @@ def records(programs, work, size):
             lines.append(f"{path.relative_to(folder)} {i % CLASSES}")
         (folder / "list.txt").write_text("\n".join(lines) + "\n")
         run(programs / "tfrecord_convert", "images", "--input", folder / "list.txt", "--output", data)
-    # The converter shuffles the pictures. Find each one in the records by its bytes.
+    # The converter shuffles the pictures. Find the position of each picture in the records by its bytes.
     content = (data / "train-00000-of-00001.tfrecord").read_bytes()
     order = sorted(range(BATCH), key=lambda i: content.find((folder / f"{i % CLASSES}" / f"{i}.png").read_bytes()))
     labels = torch.tensor(order)

@@ -1,7 +1,7 @@
 """Compares mnist_train with a float64 numpy implementation, from the same initial checkpoint, at 1, 2 and 3 ranks.
 
-The error of each variable and moving average may be 1e-3 of its change since the initial checkpoint. The relative error
-of logged losses may be 1e-4.
+The error of a variable or moving average may be at most 1e-3 of its change since the initial checkpoint. The relative
+error of a logged loss may be at most 1e-4.
 """
 
 import parity
@@ -16,7 +16,7 @@ REGIMES = {
     # With raw pixels, the training is chaotic: after about ten steps, every float32 computation differs from float64.
     "defaults": (Recipe(batch_size=40, decay_steps=1500), 5),
     "scaled": (Recipe(batch_size=40, pixel_scale=SCALE, learning_rate=0.1), 60),
-    # The settings are strong: an error in decay, regularisation or averaging exceeds the limit.
+    # With these large values, an error in the code of the decay, the regularisation or the averaging exceeds the limit.
     "schedule": (
         Recipe(
             batch_size=40,

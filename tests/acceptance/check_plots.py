@@ -87,8 +87,9 @@ def _panels(picture):
 
 
 def _distance(curves, drawn):
-    """Fits the drawn points by a linear function of the steps and the values (or their logarithms). Returns the largest
-    distance of a point to the fit, in pixels."""
+    """Fits x of the drawn points by a linear function of the steps, and y by a linear function of the values or of
+    their logarithms. Returns the largest distance of a point to the fit, in pixels; infinity if points are missing or
+    an axis has the wrong direction."""
     if [len(curve) for curve in curves] != [len(points) for points in drawn]:
         return np.inf
     steps, values = np.concatenate(curves).T

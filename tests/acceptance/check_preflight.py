@@ -1,5 +1,5 @@
-"""--preflight prints a table of ranks and hosts, rejects bad settings and leaves no files. Also tests ranks of two
-different builds."""
+"""--preflight prints a table of ranks and hosts, rejects bad settings and leaves no files. Also tests a run in which
+two ranks run different builds of the program."""
 
 import os
 import re
@@ -38,7 +38,7 @@ UNITS = {"bytes": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 
 
 def _averaging_fault(output, ranks):
-    """Returns what is wrong with the line about averaging; empty if nothing is.
+    """Returns what is wrong with the line about averaging; empty if nothing is wrong.
     tests/train/preflight_averaging_mpi_test.cpp tests wrong means."""
     lines = [line for line in output.splitlines() if line.startswith("averaging")]
     if len(lines) != 1:
@@ -52,7 +52,7 @@ def _averaging_fault(output, ranks):
         return lines[0]
     milliseconds, rate = float(found[1]), float(found[2]) * UNITS[found[3]]
     gradients = 4 * 397_510  # bytes
-    rounding = 0.005  # of the printed milliseconds
+    rounding = 0.005  # largest rounding error of the printed milliseconds
     slowest = gradients / (milliseconds + rounding) * 1e3
     fastest = gradients / (milliseconds - rounding) * 1e3 if milliseconds > rounding else float("inf")
     return "" if 0.99 * slowest <= rate <= 1.01 * fastest else f"the rate is not bytes by time: {lines[0]}"
@@ -83,7 +83,8 @@ def _tells(context):
 
 
 def _micro_batches(context):
-    """With micro-batches, the divisor of a sum of gradients is not the number of towers."""
+    """With micro-batches, --preflight must report correct means, although it divides a sum of gradients by another
+    number than the number of towers."""
     run = context.directory("micro")
     done = _preflight(context, run, 2, "--device", "cpu", "--global-batch", 96, "--micro-batch", 12)
     right = done.code == 0 and "the means are right" in done.output and done.output.endswith(READY)
@@ -133,7 +134,7 @@ def _unwritable(context):
 
 
 def _no_data(context):
-    """--preflight must need no records. But files that an option names must exist."""
+    """--preflight must work without records, but must report if a file that an option names does not exist."""
     empty = context.directory("empty")
     empty.mkdir()
 
@@ -184,7 +185,8 @@ def _gpus(context):
 
 
 def _builds(context):
-    """One rank runs a copy of the program in which the name of the commit is changed."""
+    """--preflight must report different builds: one rank runs a copy of the program in which the name of the commit is
+    changed."""
     program = context.binaries / "mnist_train"
     version = context.run("mnist_train", "--version").output
     found = re.search(r"(\d+\.\d+\.\d+)(, commit ([0-9a-f]+))?", version)

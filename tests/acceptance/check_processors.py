@@ -1,4 +1,4 @@
-"""Short trainings with --isa avx2 give the stored bits on every processor that has AVX2.
+"""Short trainings with --isa avx2 end with checkpoints that have the stored digests, on every processor that has AVX2.
 
 The digests are in processor_bits.json. If you have changed results on purpose, write new digests with `--record`.
 """

@@ -1,4 +1,5 @@
-"""The progress bar appears only on a terminal, also under mpirun, and shows the same loss as the step lines."""
+"""The progress bar appears only if the output is a terminal, also under mpirun, and shows the same loss as the step
+lines."""
 
 import os
 import pty
@@ -62,7 +63,7 @@ def _on_terminal(context, command, kind="xterm"):
     while True:
         try:
             part = os.read(ours, 65536)
-        except OSError:  # on Linux: the last program has closed the terminal
+        except OSError:  # Linux raises this error when the last program has closed the terminal
             break
         if not part:
             break

@@ -1,4 +1,5 @@
-"""The same global batch at 1, 2 and 4 ranks gives the same model up to rounding; repeated runs are equal bit for bit."""
+"""Trainings with the same global batch at 1, 2 and 4 ranks end with the same model, except for rounding. If a run is
+repeated, the model has the same bits."""
 
 import programs
 from programs import SCALED, VARIABLES, Result, checkpoint, load, relative_error, same_bits, worst

@@ -5,14 +5,15 @@ PyTorch computes each step from the run's own checkpoint before the step, so tha
 have no distortion and use 1 or 2 ranks. Batch norms use the batch of a rank, the batch of all ranks (--sync-batch-norm)
 or micro-batches. airbench also uses lookahead. Errors are relative to the change of each array in the step. The limit
 is 1e-3 for variables, slow copies and running statistics. PyTorch computes the variables from the velocities of the
-run. Velocities contain the gradients, and near a tie rounding decides a ReLU or a pooling. Therefore the limit for
-velocities is 0.05, but 1e-4 in the best step.
+run. Velocities contain the gradients. If an input of a ReLU or a pooling is near a tie, rounding may change the
+gradients. Therefore the error of velocities may be up to 0.05 in any step, but must be at most 1e-4 in at least one
+step.
 
 Example: in the first step of resnet9, one of the 65,536 inputs of the ReLU in layer3/residual1 is 2e-7, and rounding
 errors in float32 are 9e-7. With AVX-512, the sign of this input changes, and gradients have an error of 2e-3. With
 --isa=avx2 and in PyTorch's float32, the sign does not change, and gradients have errors of at most 2e-6. This happened
-in 6 of 12 steps of 8 images, with errors up to 1e-2. After 12 consecutive steps PyTorch's float32 had errors of 8e-4 to
-2e-2, depending on the batches. Needs torch.
+in 6 of 12 steps of 8 images, with errors up to 1e-2. After 12 consecutive steps, PyTorch in float32 had errors of 8e-4
+to 2e-2, depending on the batches. Needs torch.
 """
 
 import json
@@ -37,7 +38,7 @@ BASIC, BOTTLENECK = "/conv2/norm/gamma", "/conv3/norm/gamma"  # names of the las
 IMAGENET = {
     "resnet18": BASIC, "resnet34": BASIC, "resnet50": BOTTLENECK, "resnet101": BOTTLENECK, "resnet152": BOTTLENECK
 }  # fmt: skip
-CUT_DEVIATION = 0.87962566103423978  # of a normal distribution that is truncated at two deviations
+CUT_DEVIATION = 0.87962566103423978  # of a standard normal distribution, truncated at +-2
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Recipe:
     peak: float = 0.05
     sgd: dict = field(default_factory=lambda: {"momentum": 0.9, "nesterov": True, "weight_decay": 5e-3})
     groups: tuple = ()
-    lookahead: dict = field(default_factory=dict)  # every, decay, power; empty: none
+    lookahead: dict = field(default_factory=dict)  # every, decay, power; empty: no lookahead
 
     def rate(self, step):
         return float(np.interp(step, [0, 4, STEPS], [0.2 * self.peak, self.peak, 0.0]))
@@ -78,7 +79,7 @@ class Subject:
     model: str
     train: str
     evaluate: str
-    paths: list  # of the records
+    paths: list  # paths of the record files
     options: tuple = ()
     augments: bool = False
 
@@ -102,8 +103,8 @@ def _global_batch(model):
 
 
 def _ways(global_batch, quick):
-    """Returns the ways to divide a batch that are compared with the reference: all, or the first two in the quick
-    form."""
+    """Returns the ways to divide a batch that the check compares with the reference. The quick form uses only the first
+    two."""
     own = ("--batch-size", global_batch // 2)
     ways = (
         Towers("2 ranks", 2, own, 2),
@@ -115,7 +116,7 @@ def _ways(global_batch, quick):
 
 
 def _recipe(model, batch_size):
-    """Returns a Recipe; for airbench with its parameter groups, constants and lookahead."""
+    """Returns the Recipe of a model. For airbench, it has airbench's parameter groups, constants and lookahead."""
     if not model.startswith("airbench"):
         return Recipe(batch_size)
     return Recipe(
@@ -169,8 +170,8 @@ def _picture_set(context):
 
 
 def _records_seen(context, reference, subject, initial):
-    """Returns (images [count, 3, height, width] uint8, labels [count]) in the order of the records. For pictures,
-    carillon_predict writes the images that the network gets; other tests check crop and resize."""
+    """Returns (images [count, 3, height, width] uint8, labels [count]) in the order of the records. For pictures, the
+    images are the network inputs that carillon_predict writes. Other tests check its crop and resize."""
     if subject.train == "cifar10_train":
         return reference.read_set(subject.paths)
     keys = ("image/encoded", "image/class/label")
@@ -190,7 +191,8 @@ def _records_seen(context, reference, subject, initial):
 
 
 def _without_dirac(values, wrong, name):
-    """Returns the filters without their first part. Raises an error if this part is not the identity (dirac)."""
+    """Returns the filters of a convolution without the first ones, which must be the identity (torch.nn.init.dirac_).
+    If they are not, appends an error to `wrong`."""
     dirac = min(values.shape[2:])
     expected = np.zeros_like(values[..., :dirac])
     expected[1, 1, range(dirac), range(dirac)] = 1
@@ -240,7 +242,8 @@ def _faults_of_imagenet_resnet(model, name, values):
 
 
 def _start(reference, initial, names):
-    """Computes the arrays before the first step of a run from the variables and states of a checkpoint."""
+    """Returns all arrays before the first step of a run, computed from the variables and running statistics of the
+    initial checkpoint."""
     arrays = {}
     for name in names:
         of = name.replace(reference.SLOW, "variables")
@@ -253,7 +256,7 @@ def _start(reference, initial, names):
 
 def _error(found, expected, before):
     """Returns the error of an array, relative to its change in the step. If the step must not change the array, for
-    example a frozen variable, its bits must stay."""
+    example a frozen variable, the error is infinite unless the bits are equal."""
     if np.array_equal(expected, before):
         return 0.0 if np.array_equal(found, before) else np.inf
     return programs.relative_error(found, expected, before)
@@ -271,7 +274,7 @@ def _compare(context, reference, subject, records, initial, towers):
     title = f"parity: {subject.title}, {towers.name}, {STEPS} steps"
     errors, expected_losses = _errors_by_step(reference, model, recipe, towers, run, load(initial), records)
     yield from _judge(title, errors, expected_losses, [line["loss"] for line in programs.metrics(run) if "loss" in line])
-    # The divisions with one tower per rank check the evaluation, the others do not.
+    # Only check the evaluation of the ways that have one tower per rank.
     if towers.reference != towers.ranks:
         return
     for options in ((), ("--test-time-augmentation",)) if subject.augments else ((),):
@@ -286,8 +289,8 @@ def _compare(context, reference, subject, records, initial, towers):
 
 
 def _errors_by_step(reference, model, recipe, towers, run, initial, records):
-    """Returns {group: the largest error of each step}, and the expected losses. Deletes all checkpoints of the run
-    except the last one."""
+    """Returns {group: list of the largest error in each step}, and the expected losses. Deletes all checkpoints of the
+    run except the last one."""
     of_group = {
         "velocities": lambda name: name.startswith(reference.VELOCITIES),
         "variables": lambda name: name.startswith(("variables/", reference.SLOW)),
@@ -311,8 +314,8 @@ def _errors_by_step(reference, model, recipe, towers, run, initial, records):
 
 
 def _judge(title, errors, expected_losses, losses):
-    """Checks all steps. The velocities contain the gradients. Their limit is stricter in the best step: there, every
-    ReLU decides as in the reference."""
+    """Checks all steps. The velocities contain the gradients. In at least one step, their error must be within the
+    stricter GRADIENT_LIMIT: in this step, rounding changes no ReLU."""
     least, worst = min(errors["velocities"][1:]), max(errors["velocities"])
     passed = least <= GRADIENT_LIMIT and worst <= OF_A_DECISION
     yield Result(f"{title}, velocities", passed, f"a step to {least:.1e}, all to {worst:.1e}")

@@ -1,5 +1,5 @@
-"""If a rank of a training is killed, the job script and `carillon train` start the training again, and it ends like an
-undisturbed training. After a loss that is not finite, they do not restart."""
+"""If a rank of a training is killed, the job script and `carillon train` start the training again, and it ends with the
+same results as an undisturbed training. After a loss that is not finite, they do not start it again."""
 
 import pathlib
 import signal
@@ -33,7 +33,8 @@ def _result(title, wrong, detail=""):
 
 
 def _start(context, data, run, *options, **variables):
-    """Starts jobs/single_node.sh with two ranks. Its first start uses --fresh."""
+    """Starts jobs/single_node.sh with two ranks and --fresh. If the script restarts the training, it must omit
+    --fresh."""
     fixed = ("--data", data / "train-*", "--train-dir", run, "--device", "cpu", "--summary-every", 0, "--log-every", 1)
     command = [SCRIPT, context.binaries / "mnist_train", *fixed, "--batch-size", 20, "--fresh", *options]
     # With an empty CUDA_VISIBLE_DEVICES, the script ignores the machine's GPUs.

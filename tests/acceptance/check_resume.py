@@ -1,5 +1,5 @@
-"""If a run is stopped or signalled, or resumes after a damaged checkpoint, it ends with the same bits as an
-uninterrupted run."""
+"""If a run is stopped or gets a signal and then resumes, or resumes although its newest checkpoint is damaged, it ends
+with the same bits as an uninterrupted run."""
 
 import os
 import pathlib
@@ -101,7 +101,7 @@ def _signal(context, data, train_dir, steps, number, one_rank):
             if time.monotonic() > deadline:
                 raise programs.ProgramFailed(f"no step logged within {TIMEOUT} s")
             time.sleep(0.002)
-        # mpirun forwards USR1 to each rank. At TERM, it ends the ranks.
+        # mpirun forwards USR1 to each rank. If mpirun gets TERM, it ends the ranks.
         children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         os.kill(int(children[-1]) if one_rank else process.pid, number)
         code = process.wait(timeout=TIMEOUT)

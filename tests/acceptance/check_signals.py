@@ -14,9 +14,9 @@ from processes import TIMEOUT, faulty, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, checkpoints, load, same_bits
 
 TIMES = 5  # how often USR1 is sent
-STACKS = 12  # how many stacks are requested with USR2; their text must fit into a pipe's 64 KiB
+STACKS = 12  # how many stacks the check requests with USR2; the text of all stacks must fit into a pipe's 64 KiB
 JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
-SLOW = 4  # seconds; delay of a slow disk; mpirun kills ranks 1 s after TERM
+SLOW = 4  # seconds by which the slow disk delays a call; longer than the 1 s between TERM and KILL from mpirun
 
 
 def check(context):
@@ -45,7 +45,7 @@ def _start(context, data, run, *options, ranks=0):
 
 
 def _stopped(run, done):
-    """Returns what is wrong with a run after a stop signal: with its exit code or its checkpoints. Empty if nothing is
+    """Returns what is wrong with the exit code or the checkpoints of a run after a stop signal; empty if nothing is
     wrong."""
     kept = [path.name for path in checkpoints(run)]
     if done.code != STOPPED:
@@ -152,8 +152,8 @@ def _computation(context, data):
     """USR2 within steps, and the threads that receive the other signals"""
     if context.device != "cpu":
         return
-    # In oneDNN's matrix products for AVX2, the stack pointer may point into the heap. The frame of a signal handler
-    # then damages the heap: before this was avoided, such a run failed 6 times out of 10.
+    # In oneDNN's matrix products for AVX2, the stack pointer may point into the heap, so the frame of a signal handler
+    # would damage the heap. Before Carillon avoided this, such a run failed 6 times out of 10.
     narrow = ("--isa", "avx2") if " avx2 " in pathlib.Path("/proc/cpuinfo").read_text() else ()
     options = ("--batch-size", 100, "--threads", 2, *narrow)
     run, expected = (context.directory("computation") for _ in range(2))
@@ -209,7 +209,7 @@ def _scripts(context, data):
     yield from _script(context, data, [], {}, f"{title} TERM", lambda pid: os.kill(pid, signal.SIGTERM), ranks)
     yield from _script(context, data, [], {}, f"{title} Ctrl-C", lambda pid: os.killpg(pid, signal.SIGINT), ranks)
 
-    stubs = context.directory("slurm")  # stubs: srun runs one task, and squeue makes the script not requeue the job
+    stubs = context.directory("slurm")  # stubs: srun runs one task; squeue prevents a requeue
     stubs.mkdir()
     for name, body in (("srun", 'while [[ $1 == -* ]]; do shift; done; exec "$@"'), ("squeue", "echo COMPLETING")):
         (stubs / name).write_text(f"#!/bin/bash\n{body}\n")
@@ -233,7 +233,7 @@ def _pending(pid, number):
 def _signalled_again(context, data):
     """USR1 several times within a step"""
     run = context.directory("again")
-    # So that steps are slow.
+    # With this batch size, a step takes long enough for several signals.
     process, pid = _start(context, data, run, *SCALED, "--batch-size", 10000, "--max-steps", 1000)
     taken = 0
     for _ in range(TIMES):
@@ -327,7 +327,8 @@ def _full_disk(context, data):
             context, data, run, *SCALED, "--batch-size", 50, "--max-steps", 600, "--checkpoint-every", 0, "--checkpoint-failures", 0,
             ranks=ranks,
         )  # fmt: skip
-        # From now on, rank 0 cannot write files larger than 1 MiB: enough for the log, but not for a checkpoint.
+        # From now on, rank 0 cannot write files larger than 1 MiB. This is enough for the log, but not for a
+        # checkpoint.
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         done = context.finish(process, TIMEOUT)
         left = [path.name for path in run.iterdir() if path.name.startswith("model.ckpt")]

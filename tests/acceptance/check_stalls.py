@@ -2,7 +2,7 @@
 do not end the run.
 
 The full form starts 100 runs on a loaded machine, and the quick form two. None of them may end with a false alarm. The
-quick form does not test a stopped rank 0, because the code that names a stopped rank is the same for every rank.
+quick form does not test a stopped rank 0, because the code that names a stopped rank is the same for all ranks.
 """
 
 import os
@@ -16,7 +16,7 @@ from processes import TIMEOUT, catches, faulty, rank_process, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, programs_of_load
 
 STALL = 2  # seconds
-MPIRUN_SECONDS = 15  # within so many seconds, mpirun ends the ranks: usually one or two, under load more
+MPIRUN_SECONDS = 15  # time in which mpirun ends the ranks: usually one or two seconds, under load more
 SMALL = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--stall-timeout", STALL)
 FOR_EVER = ("--max-steps", 100000000)
 
@@ -55,8 +55,8 @@ def _stopped_rank(context, data):
         done = context.finish(process, TIMEOUT)
         passed = time.monotonic() - start
         expected = rf"rank \d+ on \S+: .*rank {stopped} hangs, stopped by a signal: it has been in \w+ of step \d+"
-        # Before mpirun kills the stopped rank, it wakes it. If this rank was in an update, it completes the update and
-        # saves the step.
+        # mpirun continues the stopped rank before it kills it. If the rank was in an update, the rank completes the
+        # update and saves the step.
         first, *others = [*done.lines, ""]
         wrong = "" if done.code == LOST and re.search(expected, first) else done.explain()
         wrong = wrong or "".join(line for line in others if line and ": another rank ended the run; saved step" not in line)
@@ -79,9 +79,9 @@ def _evaluation(context, data):
         fixed = ("--checkpoint", run, "--batch-size", 1, "--device", context.device)
         return context.command("mnist_eval", "--data", *[records] * 100, *fixed, *options, ranks=2)
 
-    # On a loaded machine everything is slower, so --stall-timeout is set from a measured time. The start may take 12
-    # times --stall-timeout, which here is the time of a whole run. One batch of the evaluation may take 4 times
-    # --stall-timeout; all its batches together take longer.
+    # On a loaded machine everything is slower, so --stall-timeout is set from a measured time. The stall detector
+    # allows 12 times --stall-timeout for the start; here, this is the time of a whole run. It allows 4 times
+    # --stall-timeout for each batch of the evaluation, and all batches together take longer.
     began = time.monotonic()
     done = context.run_command(command(), TIMEOUT)
     seconds = time.monotonic() - began
@@ -128,7 +128,7 @@ def _alone(context, data):
     """a single rank with a disk that hangs"""
     run = context.directory("stalls")
     hang = faulty(context, "fsync", "*model.ckpt*", seconds=600)
-    error_file = context.work / "stalls-error"  # launchers give such a file to their ranks
+    error_file = context.work / "stalls-error"  # launchers pass such a file to their ranks
     error_file.write_text("")
     hang["CARILLON_ERROR_FILE"] = str(error_file)
     start = time.monotonic()
@@ -139,8 +139,8 @@ def _alone(context, data):
     has_stack = any("mnist_train(" in line for line in done.lines[1:])
     wrong = "" if done.code == LOST and named and has_stack else done.explain()
     wrong = wrong or ("" if error_file.read_text() == first + "\n" else "the launcher does not know the error line")
-    # The limit of these phases is four times --stall-timeout. The rank that hangs ends itself a quarter later, so that
-    # other ranks can report it first.
+    # The limit of these phases is 4 times --stall-timeout. The rank that hangs ends itself only after 1.25 times the
+    # limit, so that other ranks can report it first.
     wrong = wrong or ("" if 4 * STALL < passed < 2 * 4 * STALL + MPIRUN_SECONDS else f"ended after {passed:.1f} s")
     yield Result("stalls: a single rank with a disk that hangs ends and prints its stack", not wrong, wrong or first)
 

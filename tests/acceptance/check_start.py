@@ -1,5 +1,5 @@
-"""Tests the start of a run: --init-from, resuming or starting afresh, options from all sources, and the data of all
-ranks."""
+"""Tests the start of a run: --init-from, resuming or starting afresh, options from the command line, files and the
+environment, and ranks with different data."""
 
 import json
 import shutil
@@ -56,7 +56,7 @@ def _trained(context, data, steps, *options):
 
 
 def _initial_variables(context, data):
-    """--init-from must read the variables, also as the initial values of the moving averages."""
+    """--init-from must read the variables, and must also use them as the initial values of the moving averages."""
     source = load(checkpoint(_trained(context, data, 20), 20))
     apart = all(
         array.tobytes() != source[name.replace("variables", "moving_averages")].tobytes()
@@ -105,7 +105,7 @@ def _other_model(context, data):
 
 
 def _other_data(context, data):
-    """Ranks have files with equal names and sizes, but with different records."""
+    """If the ranks have files with equal names and sizes, but with different records, the run must end."""
     folders = [context.directory("rank"), context.directory("rank")]
     (source,) = data.glob("train-*")
     samples = [parse_example(record, ("image_raw", "label")) for record in read_records(source)]
@@ -168,8 +168,8 @@ def _changed_arithmetic(context, data):
 
 
 def _unreadable_checkpoint(context, data):
-    """If the newest checkpoint cannot be read, the run must end. Only if its content is damaged may the run use an
-    older checkpoint."""
+    """If the newest checkpoint cannot be read, the run must end. The run may use an older checkpoint only if the
+    content of the newest one is damaged."""
     run = _trained(context, data, 4)
     checkpoint(run, 4).unlink()
     checkpoint(run, 4).symlink_to("/proc/self/mem")  # this file can be opened, but not read
@@ -179,7 +179,7 @@ def _unreadable_checkpoint(context, data):
 
 
 def _stale_temporaries(context, data):
-    """A run must remove temporary files of killed writers, and must keep files of others."""
+    """A run must remove the temporary files of killed writers, and must keep all other files."""
     run = context.directory("stale")
     run.mkdir()
     stale = ["model.ckpt-7.h5.12345.tmp", "metrics.jsonl.678.tmp"]
@@ -194,7 +194,7 @@ def _stale_temporaries(context, data):
 
 
 def _fresh(context, data):
-    """--fresh must remove both kinds of logs, and later checkpoints."""
+    """--fresh must remove metrics.jsonl, the event files, and checkpoints of later steps."""
     run = _trained(context, data, 20)
     (run / "events.txt").write_text("mine")
     old = set(content(run)) - {"events.txt", "metrics.jsonl"}
@@ -219,14 +219,14 @@ def _never(context, data):
 
 
 def _config(context, data):
-    """CARILLON_CONFIG names an option file. The command line and --config override its options. Its options override
-    CARILLON_<OPTION>."""
+    """CARILLON_CONFIG names an option file. The command line and --config override the options in this file. The
+    options in this file override the environment variables CARILLON_<OPTION>."""
     recipe, other = context.directory("recipe"), context.directory("recipe")
     recipe.write_text("max-steps = 3\nbatch-size = 30  # not 20\n")
     other.write_text("max-steps = 4\n")
 
     def steps(*options, **environment):
-        """Runs in this environment. Returns the step of the checkpoint that the run writes."""
+        """Trains with these environment variables. Returns the step of the checkpoint that the run writes."""
         run = context.directory("configured")
         fixed = ("--data", data / "train-*", "--train-dir", run, "--device", "cpu", "--summary-every", 0)
         given = [f"CARILLON_{name}={value}" for name, value in environment.items()]

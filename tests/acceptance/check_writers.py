@@ -1,6 +1,6 @@
-"""Trainings on records of other writers give bitwise equal weights.
+"""Trainings on records as other programs write them end with the same bits as trainings on Carillon's records.
 
-These records have another order of features, another content of `pixels`, unknown features or unpacked integers, or are
+Such records have another order of features, another content of `pixels`, unknown features or unpacked integers, or are
 compressed with GZIP.
 """
 

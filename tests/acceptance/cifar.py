@@ -7,7 +7,7 @@ import numpy as np
 
 TRAIN = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
 TEST = "test_batch.bin"
-SAMPLE = pathlib.Path(__file__).resolve().parents[1] / "data/samples/cifar10.tar.gz"  # has 2 images per file
+SAMPLE = pathlib.Path(__file__).resolve().parents[1] / "data/samples/cifar10.tar.gz"  # a sample with 2 images per file
 
 
 def read_batches(path):

@@ -30,7 +30,7 @@ class Histogram:
 class Event:
     kind: int
     step: int
-    content: object  # of a summary: [(tag, float, Histogram, text or bytes of an image)]
+    content: object  # of a summary: [(tag, value)]; value: float, Histogram, text or bytes of an image
 
 
 def files(train_dir):
@@ -55,8 +55,8 @@ def is_start(event):
 
 
 def shown(train_dir):
-    """Returns {tag: [(step, value)]} as TensorBoard shows them. A START discards the values of earlier files from its
-    own step on."""
+    """Returns {tag: [(step, value)]}, the values that TensorBoard shows. A START event discards all earlier values of
+    its own step and of later steps."""
     values = {}
     for path in files(train_dir):
         for event in read_file(path):

@@ -29,7 +29,7 @@ def _by_h5py(path):
 
 
 def by_h5dump(path):
-    """Reads the float32 arrays that have at least one dimension. Trainings write no other arrays."""
+    """Reads all float32 arrays that have at least one dimension, by h5dump. Trainings write only such arrays."""
     return {name: _dump(path, name) for name in _DATASET.findall(_h5dump("-n", path))}
 
 

@@ -6,7 +6,8 @@ import numpy as np
 
 
 def read_idx(directory, split):
-    """Returns (images [count, 784] uint8, labels [count] uint8) of the files 'train' or 't10k', plain or gzip."""
+    """Returns (images [count, 784] uint8, labels [count] uint8). `split`: 'train' or 't10k', the beginning of the
+    files' names. The files may be plain or gzip files."""
 
     def content(name):
         plain = directory / name

@@ -3,7 +3,7 @@
 
   onnx_run.py MODEL IMAGES.npz OUTPUTS.npz
 
-IMAGES.npz contains "image"; OUTPUTS.npz gets the model's outputs by name.
+IMAGES.npz contains the array "image". The script writes the model's outputs to OUTPUTS.npz, under their names.
 """
 
 import os

@@ -19,15 +19,15 @@ CUT_DEVIATION = 0.8796
 
 
 def is_truncated_normal(values, stddev):
-    """Whether all values are within two deviations, and the sample's deviation is within 6 standard errors of the
-    expected one."""
-    error = 0.55 / np.sqrt(values.size)  # relative standard error of the deviation
+    """Whether no value exceeds two standard deviations, and the standard deviation of the values is within 6 standard
+    errors of the expected one."""
+    error = 0.55 / np.sqrt(values.size)  # relative standard error of the standard deviation
     return abs(values).max() <= 2 * stddev * (1 + 1e-6) and abs(values.std() / (CUT_DEVIATION * stddev) - 1) < 6 * error
 
 
 def compare(context, title, program, reference, recipe, steps, ranks, paths, initial, limit, options=()):
-    """Trains with the program, and with `train` of the reference. Yields Results for the variables, the averages, the
-    log and the console."""
+    """Trains with the program and with `train` of the reference. Yields Results for the variables, the moving averages,
+    the log and the console output."""
     run = context.directory("parity")
     done = context.train(
         "--init-from", initial, "--shuffle=false", "--log-every=1", f"--max-steps={steps}", *options,

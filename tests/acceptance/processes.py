@@ -1,4 +1,5 @@
-"""Helpers of several checks: they watch and signal processes of training programs, and start pairs of them."""
+"""Helpers of several checks: functions that watch and signal the processes of training programs, and that start two
+programs as the ranks of one run."""
 
 import os
 import pathlib
@@ -11,8 +12,8 @@ from programs import TIMEOUT
 
 
 def wait_for(process, condition, what):
-    """Waits until `condition` returns a true value, and returns this value. If the process ends before, or if the wait
-    takes too long, kills the process and raises an error."""
+    """Waits until `condition` returns a true value, and returns this value. If the process ends before this, or if the
+    wait takes too long, kills the process and raises an error."""
     deadline = time.monotonic() + TIMEOUT
     while not (found := condition()):
         if process.poll() is not None or time.monotonic() > deadline:
@@ -30,7 +31,8 @@ def runs_program(pid, endings):
 
 
 def rank_processes(process):
-    """Returns {rank: process id} of those ranks of mpirun that now run a training program."""
+    """Returns {rank: process id} of the ranks of mpirun `process`. Omits ranks that do not run a training program at
+    this moment."""
     found = {}
     for pid in programs.descendants(process.pid):
         try:
@@ -99,8 +101,8 @@ def _replace_in_memory(pid, old, new):
 
 
 def faulty(context, call, path, **settings):
-    """Returns an environment that makes `call` slow or faulty on files that match the pattern `path`.
-    tests/support/faulty_calls.cpp explains the settings nth, times, seconds, errno, action and log."""
+    """Returns environment variables that make the system call `call` slow or faulty for files that match the pattern
+    `path`. tests/support/faulty_calls.cpp explains the settings nth, times, seconds, errno, action and log."""
     places = [folder / "libfaulty_calls.so" for folder in (context.binaries, context.binaries.parent)]
     library = next(filter(pathlib.Path.exists, places), None)
     if library is None:
@@ -126,7 +128,7 @@ def content(directory):
 
 
 def changes(directory, before):
-    """Returns the names of the files that differ from `before`, an earlier result of `content`; empty if none
-    differs."""
+    """Returns the names of the files whose content differs from `before`, an earlier result of `content`; empty if no
+    file differs."""
     after = content(directory)
     return ", ".join(name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name))

@@ -21,7 +21,7 @@ import cifar
 from hdf5 import load
 from idx import read_idx
 
-TIMEOUT = 600  # seconds; only a program that hangs takes longer, even on a loaded machine
+TIMEOUT = 600  # seconds; even on a loaded machine, only a program that hangs takes longer
 VARIABLES = ("layer1/weights", "layer1/biases", "layer2/weights", "layer2/biases")
 SCALED = ("--pixel-scale", "0.00392156862745098", "--learning-rate", "0.1", "--decay-steps", "600")
 
@@ -31,18 +31,18 @@ _BANNER = re.compile(
     r"|^exactly when Open MPI kills|^mpirun (detected|has exited|noticed)|^Primary job\s+terminated|^a non-zero exit code"
     r"|^the job to be terminated|^\s+Process name:|^\s+Exit code:|^\[[^]]+:\d+\] (\d+ more process|Set MCA parameter)"
     r"|^mpirun: Forwarding signal"
-    r"|^\[[^]]+:\d+\] plm:rsh: Warning: setpgid"  # harmless: the child has already called setpgid
+    r"|^\[[^]]+:\d+\] plm:rsh: Warning: setpgid"  # harmless: the child process has already called setpgid
     r"|^\s*(Proc|Errorcode|Command|Hostname|Node):|aborting the job|^This may have caused other processes"
     r"|ORTE_ERROR_LOG: .*show_help"  # printed if two ranks abort at the same time
-    # Open MPI 5: its launcher is prterun. It also warns if ranks have no TCP connection, which they do not need.
+    # Lines of prterun, the launcher of Open MPI 5. It also warns if ranks have no TCP connection, but the ranks need
+    # none.
     r'|^prterun (detected|has exited|noticed)|^"abort"\. This may have caused|^terminated by signals sent by prterun'
     r"|^thus causing the job to be terminated|^\[[^]]+:\d+\] PMIX ERROR: PMIX_ERR_UNREACH"  # the rank has already ended
     r"|^\[[^]]+\]\[\[\d+,\d+\],\d+\].*btl_tcp_proc|^Unable to find reachable pairing between"
 )
 
 
-# The progress lines of a long run, and two warnings: there are fewer GPUs than ranks, or another program slows a rank
-# down.
+# Progress lines of a long run, and two warnings: that ranks share a GPU, and that another program slows a rank down.
 _ASIDE = re.compile(
     r"^(step|batch) \d+/\d+, .* left$|^warning: ranks [\d, and]+ share GPU[ -]|^warning: rank \d+ on \S+ delays the other ranks"
 )
@@ -65,7 +65,8 @@ def own_lines(text):
 
 @dataclass
 class Finished:
-    """A program that has ended, its exit code and its output. `lines`: its own lines on stderr."""
+    """The exit code and the output of a program that has ended. `lines`: the program's own lines on stderr
+    (own_lines)."""
 
     command: list
     code: int
@@ -77,8 +78,8 @@ class Finished:
         return own_lines(self.errors)
 
     def complaint(self, code, names=()):
-        """Returns what is wrong; empty if the program ended with `code` and, unless `code` is 0, printed one line with
-        all `names`."""
+        """Returns what is wrong with the program's end; empty if its exit code is `code` and, unless `code` is 0, it
+        printed one line that contains all `names`."""
         lines = self.lines
         if self.code != code:
             return f"expected exit code {code}; {self.explain()}"
@@ -117,7 +118,7 @@ def programs_of_load(count):
 
 
 class Context:
-    """The places of programs, data and working files."""
+    """The paths of the programs, the data and the working directory, and the options of the checks."""
 
     def __init__(self, binaries, images, cifar10, work, quick, device="cpu", options=None):
         self.binaries, self.images, self.cifar10, self.work, self.quick = binaries, images, cifar10, work, quick
@@ -125,7 +126,7 @@ class Context:
         self._count = 0
 
     def directory(self, label="run"):
-        """Returns a new path in the working directory, which does not exist yet."""
+        """Returns a path in the working directory at which no file or directory exists yet."""
         self._count += 1
         return self.work / f"{label}-{self._count:03}"
 
@@ -167,13 +168,13 @@ class Context:
         return done
 
     def train(self, *options, data, train_dir, program="mnist_train", ranks=0, device=None, **keywords):
-        """Trains. data: a pattern, a path, or a list of these."""
+        """Trains. data: a pattern, a path, or a list of patterns and paths."""
         patterns = data if isinstance(data, list) else [data]
         fixed = ["--data", *patterns, "--train-dir", train_dir, "--device", device or self.device]
         return self.run(program, *fixed, *options, ranks=ranks, **keywords)
 
     def small_set(self, train_count, test_count=100):
-        """Returns a directory with TFRecords of the dataset's first records, written by tfrecord_convert."""
+        """Returns a directory with TFRecords of the first images of MNIST, written by tfrecord_convert."""
         target = self.work / f"set-{train_count}-{test_count}"
         if not target.exists():
             source = self.work / f"idx-{train_count}-{test_count}"
@@ -255,7 +256,7 @@ def worst(errors):
 
 
 def same_bits(first, second):
-    """Returns the difference between the arrays of two checkpoints; empty if there is none."""
+    """Returns a text about the first arrays that differ between two checkpoints; empty if all bits are equal."""
     a, b = load(first), load(second)
     if a.keys() != b.keys():
         return f"arrays differ: {sorted(a.keys() ^ b.keys())}"

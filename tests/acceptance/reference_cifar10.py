@@ -4,10 +4,11 @@ Variables have TensorFlow's layouts: conv [height, width, in, out], dense [in, o
 cross-entropy over its batch + regularization/2 * sum w^2 of local3's and local4's weights.
 lr = lr0 * decay^floor(s / decay_steps). The training loop is in reference_training.py.
 
-A tie is a pooling window with two largest values that differ by less than the rounding error. There, float32 may pass
-the gradient to the other value. The runs then differ by about 1e-3 after this step, and by 1e-2 some steps later.
-PyTorch in float32 has the same problem. It matters in pool2, where few values carry the whole gradient. Therefore a run
-returns the smallest difference in pool2; if it is large enough, the runs are comparable.
+A tie is a pooling window with two largest values that differ by less than the rounding error. In such a window, a run
+in float32 may pass the gradient to the other of the two values. Then the run differs from float64 by about 1e-3 after
+this step, and by 1e-2 some steps later. PyTorch in float32 has the same problem. Ties matter only in pool2, because few
+values carry its whole gradient. Therefore `train` returns the smallest relative difference in pool2; if it is large
+enough, the runs are comparable.
 """
 
 from dataclasses import dataclass, replace
@@ -66,12 +67,13 @@ def conv(x, layer, variables):
 
 
 def pool(x):
-    """Max pooling, 3 x 3 with stride 2 and SAME padding: one element is added at the end of an even side."""
+    """Max pooling of 3 x 3 windows with stride 2 and SAME padding. If a side has an even length, one element is added
+    at its end."""
     return F.max_pool2d(F.pad(x, (0, 1, 0, 1), value=-torch.inf), kernel_size=3, stride=2)
 
 
 def lrn(x):
-    """Returns x / (1 + 0.001/9 * the sum of x^2 over the channel and the 4 channels on each side)^0.75."""
+    """Returns x / (1 + 0.001/9 * s)^0.75. s: the sum of x^2 over the channel and the 4 channels on each side of it."""
     channels = x.shape[1]
     squares = F.pad(x * x, (0, 0, 0, 0, 4, 4))
     window = sum(squares[:, i : i + channels] for i in range(9))
@@ -90,7 +92,7 @@ def second_norm(variables, x):
 
 def logits(variables, norm2):
     """Maps the output of norm2, [n, 64, 12, 12], to the logits, [n, 10]."""
-    x = pool(norm2).permute(0, 2, 3, 1).flatten(1)  # the order is (h, w, c)
+    x = pool(norm2).permute(0, 2, 3, 1).flatten(1)  # the flattened order is (h, w, c)
     x = F.relu(dense(x, "local3", variables))
     x = F.relu(dense(x, "local4", variables))
     return dense(x, "softmax_linear", variables)
@@ -122,7 +124,8 @@ class Tower:
 
 
 def train(paths, initial_checkpoint, recipe, towers, steps):
-    """Trains. Begins with the variables of a checkpoint of step 0."""
+    """Trains from the variables of `initial_checkpoint`, a checkpoint of step 0. Returns Trained
+    (reference_training.py)."""
     images, labels = read_set(paths)
     initial = reference_training.read_variables(initial_checkpoint, VARIABLES)
     tower = Tower()

@@ -1,4 +1,5 @@
-"""The training of mnist_train --shuffle=false, written in float64 numpy. Both must agree in each step.
+"""The training of mnist_train --shuffle=false, written in float64 numpy. The program and this reference must agree in
+each step.
 
 Network: logits = relu(x W1 + b1) W2 + b2, x = uint8 pixels * scale. Loss of a tower: mean cross-entropy over its batch
 + c/2 * (sum W1^2 + sum W2^2). lr = lr0 * decay^(s / decay_steps). The training loop is in reference_training.py.
@@ -59,7 +60,8 @@ def tower(variables, images, labels, recipe):
 
 
 def train(paths, initial_checkpoint, recipe, towers, steps):
-    """Trains. Begins with the variables of a checkpoint of step 0."""
+    """Trains from the variables of `initial_checkpoint`, a checkpoint of step 0. Returns Trained
+    (reference_training.py)."""
     images, labels = read_set(paths)
     initial = reference_training.read_variables(initial_checkpoint, VARIABLES)
     return reference_training.train(tower, images * recipe.pixel_scale, labels, initial, recipe, towers, steps)

@@ -25,7 +25,7 @@ def _parts(arrays, group):
 
 
 class _Layers:
-    """One forward pass over a batch. In training, it changes `states`."""
+    """One forward pass over a batch. In training, the pass updates the running statistics in `states`."""
 
     def __init__(self, variables, states, training):
         self.variables, self.states, self.training = variables, states, training
@@ -155,8 +155,8 @@ def whitening_filters(images):
 
 
 def _optimizer(variables, recipe):
-    """Returns a torch.optim.SGD with one parameter group for each group of the recipe, and one for the other variables.
-    Each group has its `rate`."""
+    """Returns a torch.optim.SGD. It has one parameter group for each group of the recipe, with the group's `rate`, and
+    one parameter group for all other variables."""
     groups = [dict(group, params=[]) for group in (*recipe.groups, {"pattern": "*"})]
     for name, variable in variables.items():
         if variable.requires_grad:
@@ -165,7 +165,8 @@ def _optimizer(variables, recipe):
 
 
 def _begin_step(optimizer, recipe, step):
-    """Sets the rates and requires_grad. Frozen parameters have no gradient, so SGD skips them."""
+    """Sets the learning rates and requires_grad of all parameters for step `step`. Frozen parameters have no gradient,
+    so SGD skips them."""
     for group in optimizer.param_groups:
         group["lr"] = recipe.rate(step) * group.get("rate", 1.0)
         for variable in group["params"]:
@@ -174,8 +175,8 @@ def _begin_step(optimizer, recipe, step):
 
 
 def _look_ahead(values, slow, done, steps, settings):
-    """Returns the values and their slow copies after `done` steps, and after lookahead if it is due. Computes as
-    LookaheadState in airbench94.py. settings: every, decay, power."""
+    """Returns the values and their slow copies after `done` steps. If lookahead is due after this step, applies it.
+    Computes as LookaheadState in airbench94.py. settings: every, decay, power."""
     if done % settings["every"] == 0:
         kept = settings["decay"] * (done / steps) ** settings["power"]
         slow = {name: slow[name].lerp(value, 1.0 - kept) for name, value in values.items()}
@@ -186,8 +187,8 @@ def _look_ahead(values, slow, done, steps, settings):
 
 @torch.no_grad()
 def _follow(optimizer, variables, velocities, found):
-    """Returns the variables after a step of SGD, computed from the velocities v that the program found: w - rate (u +
-    momentum v), u = v - momentum v0."""
+    """Returns the variables after a step of SGD: w - rate * (u + momentum * v). v: the velocities that the program
+    found; v0: the velocities before the step; u = v - momentum * v0, the gradient."""
     names = {variable: name for name, variable in variables.items()}
     for group in optimizer.param_groups:
         for variable in group["params"]:
@@ -200,7 +201,7 @@ def step_from(name, before, found, records, recipe, towers, step, steps):
     loss. The variables are computed from the velocities that the program `found`.
 
     recipe: batch_size, label_smoothing, rate(step), the arguments of torch.optim.SGD in `sgd`, and `groups`. Each group
-    has a pattern. It also has rate, weight_decay and frozen_after if they differ from the default. `lookahead`
+    has a pattern. A group also has rate, weight_decay and frozen_after if they differ from the defaults. `lookahead`
     (optional): the settings of _look_ahead. records: images and labels."""
     model, (images, labels) = MODELS[name], records
     variables = {n: v.requires_grad_(n not in model.frozen) for n, v in _parts(before, "variables").items()}

@@ -23,7 +23,7 @@ class Trained:
     averages: dict
     losses: list  # [steps]; mean over the towers
     learning_rates: list  # [steps]
-    closest_call: float = float("inf")  # if computed: smallest distance to a tie that rounding could change
+    closest_call: float = float("inf")  # smallest distance to a tie; inf: the tower computes none
 
 
 def as_options(recipe):
@@ -32,14 +32,14 @@ def as_options(recipe):
 
 
 def read_variables(checkpoint, names, group="variables"):
-    """Returns {variable: float64 array}."""
+    """Returns {variable: float64 array} of the variables `names` in a group of a checkpoint."""
     arrays = load(checkpoint)
     return {name: arrays[f"{group}/{name}"].astype(np.float64) for name in names}
 
 
 def train(tower, inputs, labels, initial, recipe, towers, steps):
-    """Trains. tower: function from (variables, inputs, labels, recipe) to (loss, {variable: gradient}) of one tower's
-    batch."""
+    """Trains from the variables `initial`. Returns Trained. tower: function from (variables, inputs, labels, recipe) to
+    (loss, {variable: gradient}) of one tower's batch."""
     variables = {name: value.copy() for name, value in initial.items()}
     averages = {name: value.copy() for name, value in initial.items()}
     batch, global_batch = recipe.batch_size, recipe.batch_size * towers

@@ -33,7 +33,7 @@ MODULES = {"check_bf16_parity": "torch", "check_cifar_parity": "torch", "check_r
 
 
 def reason_to_omit(name, words):
-    """Returns the reason why the check cannot run here with these options; empty if it can."""
+    """Returns the reason why the check cannot run on this machine with these options; empty if it can run."""
     if name in MODULES and not importlib.util.find_spec(MODULES[name]):
         return f"Python has no {MODULES[name]}"
     if name == "check_hosts":

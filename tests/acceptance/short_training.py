@@ -3,10 +3,10 @@ documents.
 
   tests/acceptance/short_training.py PROGRAM OPTION...
 
-SHORT_TRAININGS in the environment holds {train directory: [new, old]}. In the runs of these directories, all options
-that count steps (--max-steps, --eval-every, --warmup-steps and others) are multiplied by new / old, but stay at least
-1. The options may be in the command line, the --config file or the environment. Other runs get at most STEPS steps.
-Large networks also get smaller batches.
+SHORT_TRAININGS in the environment holds {train directory: [new, old]}. In runs with one of these train directories, all
+options that count steps (--max-steps, --eval-every, --warmup-steps and others) are multiplied by new / old; the result
+is at least 1. The options may be in the command line, the --config file or the environment. Runs with another train
+directory get at most STEPS steps. Large networks also get smaller batches.
 """
 
 import json
@@ -17,7 +17,7 @@ import re
 import sys
 
 STEPS = 20
-STEPS_OF_LARGE = 4  # for networks that need more than some milliseconds per image
+STEPS_OF_LARGE = 4  # number of steps of large networks, which need more than some milliseconds per image
 LARGE = re.compile(r"resnet|airbench|vgg")
 BATCHES = ("batch-size", "global-batch", "micro-batch")
 DEFAULTS = {"max-steps": "10000"}  # without --max-steps; larger than STEPS, so that the run is shortened to STEPS
@@ -38,8 +38,8 @@ def read_config(path):
 
 
 def command_line(words):
-    """Returns {option: value} of the words. If an option occurs more than once, its first value counts. Options without
-    a value are omitted."""
+    """Returns {option: value} of a command's words. If an option occurs more than once, its first value counts. Options
+    without a value are omitted."""
     given = {}
     for i, word in enumerate(words):
         if not word.startswith("--"):
@@ -83,8 +83,8 @@ def shortened(steps, scale):
 
 
 def smaller_batches(options):
-    """Returns the batch sizes, all divided by one power of two (at most 8). The number of micro-batches stays the same,
-    and each keeps at least two samples."""
+    """Returns the batch sizes, all divided by the same power of two (at most 8). The number of micro-batches does not
+    change, and each micro-batch keeps at least two samples."""
     sizes = {name: int(options.get(name, 0)) for name in BATCHES}
     if sizes["global-batch"]:
         del sizes["batch-size"]
@@ -115,7 +115,8 @@ def replaced(words, options, scale):
 
 
 def of_carillon(words):
-    """Returns the words of the command. `carillon train` gets a small time budget. Other commands stay as they are."""
+    """Returns the words of a `carillon` command. Adds a small time budget to `carillon train`; does not change other
+    commands."""
     if words[:1] != ["train"]:
         return words
     kept, skip = [], False

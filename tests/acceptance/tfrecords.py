@@ -104,7 +104,8 @@ def _read_varint(data, position):
 
 
 def fields(data):
-    """Yields (field number, value) for each field of a message. Values are ints for varints, otherwise bytes."""
+    """Yields (field number, value) for each field of a message. The value of a varint is an int; other values are
+    bytes."""
     position = 0
     while position < len(data):
         tag, position = _read_varint(data, position)

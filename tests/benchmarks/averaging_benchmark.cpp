@@ -1,11 +1,12 @@
 // averaging_benchmark: measures, in microseconds, how long the ranks of one host take to average gradients, with and
-// without the update. Compares this with MPI_Allreduce.
+// without the update of the variables. Compares this time with the time of MPI_Allreduce.
 //
 //   mpirun -np 2 averaging_benchmark [ITERATIONS]        200
 //
 // Uses the gradients of the MNIST and the CIFAR-10 network, 1.59 and 4.27 MB. Before each operation, every rank reads
-// its variables and writes its gradients, as the backward pass does, and then waits in a barrier. An operation ends
-// when the last rank has finished. Each iteration runs all operations in turn. Prints the fastest and the median time.
+// its variables and writes its gradients, as the backward pass does, and then waits in a barrier. The time of an
+// operation ends when the last rank has finished it. Each iteration runs all operations in turn. Prints the fastest and
+// the median time.
 #include <mpi.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@
 namespace carillon {
 namespace {
 
-/// The gradients of a network on this rank, and the variables that they update.
+/// The gradients of a network on this rank, and the network's variables.
 class Gradients {
  public:
   Gradients(const Mpi& mpi, std::int64_t count)

@@ -1,10 +1,12 @@
-"""Averages gradients between two hosts with two ranks each, over a link of a given rate: two levels, flat, Open MPI, gloo.
+"""Measures the averaging of gradients between two hosts with two ranks each, over a link of a given rate. Compares
+averaging in two levels, flat averaging, Open MPI and gloo.
 
     sudo averaging_between_hosts.py --bin build/bin [--rates 1gbit 10gbit] [--rounds 3]
 
-The hosts are network namespaces (tests/faults/hosts.py). Their link is a veth pair. A token bucket (tc-tbf) limits its
-rate in both directions; there is no other delay. Needs root; gloo also needs torch. Prints a table with the ratio to
-two levels. Each value is a median over the rounds of the medians of single rounds.
+The hosts are network namespaces (tests/faults/hosts.py). Their link is a veth pair. A token bucket (tc-tbf) limits the
+link's rate in both directions; the link has no other delay. Needs root; gloo also needs torch. Prints a table with
+times, each also relative to the time of two levels. Each value is a median over the rounds of the medians of single
+rounds.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Compares averaging between ranks of one host with MPI_Allreduce and torch.distributed's gloo, with and without the update.
+"""Compares Carillon's averaging between ranks of one host with MPI_Allreduce and torch.distributed's gloo.
 
   python tests/benchmarks/averaging_vs_mpi.py --bin build/bin
 
@@ -22,7 +22,7 @@ import measure
 
 HERE = pathlib.Path(__file__).resolve().parent
 LINE = re.compile(r"^(\S.*?)\s+([\d.]+) MB\s+([\d.]+) us\s+\(median ([\d.]+)\)", re.MULTILINE)
-COUNTS = (397510, 1068298)  # numbers of floats
+COUNTS = (397510, 1068298)  # number of floats in the gradients of each network
 GLOO = "gloo all_reduce (PyTorch)"
 PAIRS = (  # both operations of a pair do the same work
     ("MPI_Allreduce", "averaging"),
@@ -33,7 +33,7 @@ PAIRS = (  # both operations of a pair do the same work
 
 
 def ours(program, ranks, iterations):
-    """Returns {(operation, "1.59"): microseconds}."""
+    """Runs averaging_benchmark. Returns {(operation, megabytes as text, such as "1.59"): microseconds}."""
     output, _ = measure.run([*measure.mpirun(ranks), program, iterations])
     found = {(name, size): float(median) for name, size, _, median in LINE.findall(output)}
     return found or sys.exit(f"{program}: no times in its output:\n{output}")

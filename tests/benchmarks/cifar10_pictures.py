@@ -2,9 +2,9 @@
 
   python tests/benchmarks/cifar10_pictures.py --input ARCHIVE --output FOLDER --count 5000 --test 2000
 
-Takes the first images of each class: --count of the training batches, --test of the test batch. Writes
-FOLDER/CLASS/00001.png (the number is the image's position in its split), or with --test FOLDER/train/CLASS and
-FOLDER/test/CLASS. Requires a Python with Pillow and NumPy.
+Writes the first images of each class: in total --count images of the training batches and --test images of the test
+batch. Writes FOLDER/CLASS/00001.png (the number is the image's position in its split), or with --test
+FOLDER/train/CLASS and FOLDER/test/CLASS. Requires a Python with Pillow and NumPy.
 """
 
 import argparse
@@ -21,7 +21,7 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 
 
 def write(records, count, folder):
-    """Writes the first count / 10 images of each class. Exits if there are fewer. records: [N, 3073] uint8"""
+    """Writes the first count / 10 images of each class. Exits if a class has fewer images. records: [N, 3073] uint8"""
     labels, images = records[:, 0], records[:, 1:].reshape(-1, 3, 32, 32)
     each = count // len(CLASSES)
     for index, name in enumerate(CLASSES):

@@ -2,19 +2,22 @@
 
   python tests/benchmarks/cifar10_vs_pytorch.py --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION
 
-Both sides do the same work, including distortions, LRN, weight decay and moving averages (see torch_cifar_worker.py).
-Ours writes no summaries. Each round runs every configuration once, in a separate process. The result is the median over
-rounds; the ratio compares the best configurations. Prints Markdown. Needs an idle machine and a Python with torch.
+Both programs do the same work, including distortions, LRN, weight decay and moving averages (see
+torch_cifar_worker.py). Carillon writes no summaries. Each round runs every configuration once, in a separate process.
+The result is the median over rounds; the ratio compares the best configurations. Prints Markdown. Needs an idle machine
+and a Python with torch.
 
-On a processor without AMX or AVX512-BF16, add --only "fp32|PyTorch": bf16 is emulated there, many times slower.
+On a processor without AMX or AVX512-BF16, add --only "fp32|PyTorch": such a processor emulates bf16, which is many
+times slower.
 """
 
 import versus
 
 PLAIN = ("--summary-every", 0, "--log-every", 10)
-# glibc keeps freed activations. Otherwise it would return their pages to the system in every step.
+# With these variables, glibc keeps the memory of freed activations. Without them, glibc would return the memory to the
+# system in every step.
 KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 32), "MALLOC_MMAP_THRESHOLD_": str(1 << 32)}
-HUGE_PAGES = {"THP_MEM_ALLOC_ENABLE": "1"}  # as Carillon does
+HUGE_PAGES = {"THP_MEM_ALLOC_ENABLE": "1"}  # with it, PyTorch uses huge pages, as Carillon does
 FAST = ("--optimizer", "fused")
 
 

@@ -3,8 +3,8 @@
   python tests/benchmarks/curve_vs_pytorch.py --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION --epochs 5 --seeds 1 2
 
 Both train the same network on batches of 128 with the same rates, distortions and initial distributions, but with
-different random numbers. The curves should differ only as much as curves of different seeds. Runs alternate. Prints
-Markdown.
+different random numbers. The curves should differ only as much as curves of different seeds. Runs of Carillon and
+PyTorch alternate. Prints Markdown.
 """
 
 import argparse
@@ -23,7 +23,7 @@ EPOCH = 391  # steps of one epoch in the recipe
 
 
 def ours(options, records, seed, train_dir):
-    """Trains. Returns (accuracy after each epoch, seconds of training)."""
+    """Trains with Carillon. Returns (list of the accuracy after each epoch, seconds of training)."""
     command = [
         options.bin / "cifar10_train", "--config", RECIPE, "--batch-size", 128, "--device", "cpu", "--seed", seed,
         "--max-steps", EPOCH * options.epochs, "--schedule-steps", 78125, "--checkpoint-every", 0,

@@ -3,11 +3,11 @@
   python tests/benchmarks/debian_pictures.py --output FOLDER --hold-out 20
 
 Fetches the packages with `apt-get download` and unpacks them with `dpkg-deb -x` into a temporary folder. It installs
-nothing. The files keep their bytes: transparency, palettes and grey pictures stay. Writes
+nothing. It does not change the content of the files: transparency, palettes and grey pictures remain. Writes
 FOLDER/CLASS/NAME--PACKAGE.png, or with --hold-out FOLDER/train/CLASS and FOLDER/test/CLASS. Prints classes, pictures,
 packages and their versions.
 
-A random split must not have a picture on both sides:
+The same picture must not be in both the training set and the test set of a random split. Therefore:
 - The largest file of a name and package is kept. Symbolic links are skipped.
 - Equal bytes and near-duplicates (average hash of 16 x 16 grey pixels on white) are skipped. The first class of RULES
   keeps the picture.
@@ -30,10 +30,10 @@ from PIL import Image
 
 HASH_SIDE = 16  # pixels; an average hash has 256 bits
 LEAST_DISTANCE = 13  # bits; if two hashes differ in fewer bits, the later picture is a near-duplicate
-LARGEST_CLASS = 600  # pictures; so the largest class is several times the smallest one, not a hundred times
-LEAST_SIDE = 22  # pixels
-MOST_PIXELS = 50_000_000  # Carillon and Pillow have limits near 100 million; neither may skip a held-out picture
-Image.MAX_IMAGE_PIXELS = None  # suppresses a warning: MOST_PIXELS is the limit
+LARGEST_CLASS = 600  # pictures; limits the imbalance of the classes
+LEAST_SIDE = 22  # pixels; smaller pictures are skipped
+MOST_PIXELS = 50_000_000  # far below the limits of Carillon and Pillow, so that both read every picture
+Image.MAX_IMAGE_PIXELS = None  # switches off Pillow's warning about large pictures: MOST_PIXELS is the limit
 
 # The folder of the variant to read, for each icon theme.
 THEMES = {
@@ -59,7 +59,8 @@ def clip_art(openclipart, tuxpaint=None):
     return rules + ([("tuxpaint-stamps-default", f"{STAMPS}/({tuxpaint})/.*")] if tuxpaint else [])
 
 
-# Pairs (package, pattern of the whole path) for each class. If several classes match a picture, the first one gets it.
+# Pairs (package, pattern of the whole path) for each class. If several classes match a picture, the picture belongs to
+# the first of them.
 RULES = {
     "wallpapers": [
         ("lomiri-wallpapers-16.04", "usr/share/backgrounds/.*"),
@@ -101,8 +102,8 @@ def fetch(packages, folder):
 
 
 def grey_on_white(path):
-    """Returns (pixels, [HASH_SIDE, HASH_SIDE] float grey values). Returns None if the file is unreadable, too small or
-    too large."""
+    """Returns (number of pixels, [HASH_SIDE, HASH_SIDE] float grey values) of a picture on white. Returns None if the
+    file is unreadable, too small or too large."""
     try:
         with Image.open(path) as image:
             pixels = image.width * image.height
@@ -127,13 +128,14 @@ def name_of(path, folder):
 
 
 def family(name):
-    """Returns the name without a number at its end. Pictures of one family are held out together."""
+    """Returns the name without the number at its end. Pictures for which the result is equal are a family: `split` puts
+    them on the same side."""
     return re.sub(r"[-_ .]?\d+(px|x\d+)?$", "", name)
 
 
 def candidates(folders):
-    """Yields (class, name, package, path, grey values), sorted. Of each class, package and name, only the largest
-    file."""
+    """Yields (class, name, package, path, grey values), sorted. For each class, package and name, yields only the
+    largest file."""
     for label, rules in RULES.items():
         found = {}
         for package, pattern in rules:
@@ -152,8 +154,8 @@ def candidates(folders):
 
 
 def select(pictures):
-    """Returns the pictures that are neither blank, nor equal or similar to an earlier one: [(class, name, package,
-    path)]."""
+    """Returns [(class, name, package, path)] of the pictures that are not blank, and not equal or similar to an earlier
+    picture."""
     selected, digests, skipped = [], set(), {"blank": 0, "equal": 0, "near-duplicate": 0}
     hashes = np.zeros((0, HASH_SIDE * HASH_SIDE), bool)
     for label, name, package, path, grey in pictures:
@@ -177,8 +179,8 @@ def order(name):
 
 
 def split(pictures, percent):
-    """Returns (train, test). Holds out whole families, in the order of the hash of their names, until `percent` of the
-    class are held out."""
+    """Returns (train, test). Moves whole families of a class to `test`, in the order of the hash of their names, until
+    `test` has `percent` percent of the class."""
     pictures = sorted(pictures, key=lambda picture: (order(picture[1]), picture))
     count = round(len(pictures) * percent / 100)
     while 0 < count < len(pictures) and family(pictures[count - 1][1]) == family(pictures[count][1]):

@@ -1,12 +1,13 @@
-"""Compares `carillon train FOLDER --minutes M` with PyTorch networks that get the same processor time.
+"""Compares the accuracy of `carillon train FOLDER --minutes M` with the accuracy of PyTorch networks that train for the
+same processor time.
 
   python tests/benchmarks/first_hour.py --carillon build/bin/carillon --minutes 5 --data debian=FOLDER cifar=FOLDER
 
 A FOLDER has train/CLASS and test/CLASS: debian_pictures.py --hold-out 20 and cifar10_pictures.py --test 2000 write such
 folders. Each round runs Carillon from nothing (new run and data directories), then each peer (torch_pictures_worker.py)
 with the processor time that Carillon used. Carillon's time covers everything: conversion, training, evaluations. The
-peers' time covers decoding and training only. Accuracies are of test/. Without --carillon, --cpu-seconds is the budget.
-Prints Markdown. Needs an idle machine and a Python with torch and torchvision.
+peers' time covers decoding and training only. Accuracies are measured on test/. Without --carillon, --cpu-seconds is
+the budget. Prints Markdown. Needs an idle machine and a Python with torch and torchvision.
 """
 
 import argparse
@@ -26,11 +27,12 @@ from cifar10_vs_pytorch import KEEP_MEMORY
 WORKER = pathlib.Path(__file__).resolve().parent / "torch_pictures_worker.py"
 OURS = "Carillon"
 PRECISION = re.compile(r"precision @ 1 = ([0-9.]+)")
-# The peers, with the options of the worker: torchvision's resnet18, and small networks.
+# PyTorch's networks with which Carillon is compared (torchvision's resnet18, and small networks), and their options of
+# torch_pictures_worker.py.
 PEERS = {
     "resnet18, 64 px": ("--network", "resnet18", "--size", 64),
     "resnet18, 128 px": ("--network", "resnet18", "--size", 128),
-    # In float32, which is faster than bf16 here.
+    # This network uses float32, because it is faster than bf16 for this network.
     "mobilenet_v3_small, 64 px": ("--network", "mobilenet_v3_small", "--size", 64, "--fp32"),
     "ResNet-9, 32 px": ("--network", "resnet9", "--size", 32),
     "ResNet-9 of half width, 32 px": ("--network", "resnet9_half", "--size", 32),
@@ -39,7 +41,7 @@ PEERS = {
     "airbench94, 64 px": ("--network", "airbench94", "--size", 64, "--learning-rate", 0.2),
     "plain, 32 px": ("--network", "plain", "--size", 32),
     "plain, 64 px": ("--network", "plain", "--size", 64),
-    # For --ours --from FILE.onnx: the same weights for ImageNet.
+    # The peer for `--ours --from FILE.onnx`: both start from the same weights, which were trained on ImageNet.
     "EfficientNet-Lite0, 224 px": (
         "--network", "efficientnet_lite0", "--size", 224, "--batch", 16, "--learning-rate", 0.01, "--fp32"),  # fmt: skip
 }
@@ -52,7 +54,7 @@ def processor_seconds():
 
 
 def run_ours(options, folder, timeout):
-    """Runs Carillon once, from nothing. Returns {accuracy, cpu_seconds, wall_seconds}."""
+    """Runs Carillon once, with new run and data directories. Returns {accuracy, cpu_seconds, wall_seconds}."""
     with tempfile.TemporaryDirectory(dir=options.work) as work:
         command = [
             options.carillon, "train", folder, "--minutes", options.minutes, "--train-dir", f"{work}/run",
@@ -94,7 +96,8 @@ def rows(name, found):
 
 
 def verdict(name, found):
-    """Yields the differences to the best size of resnet18, and to the best of the other peers."""
+    """Yields Carillon's accuracy minus the accuracy of resnet18 at its best size, and minus the accuracy of the best
+    other peer."""
     medians = {
         program: statistics.median(result["accuracy"] for result in results)
         for program, results in found.items()

@@ -3,8 +3,9 @@
   python tests/benchmarks/gpu_profile.py LOG.csv --steps 20
 
 With --steps, lists the kernels that ran at least once per step, and omits kernels of the start-up. Without --steps, the
-log must begin after the start-up and contain more than one step; a step is found as the period with which the kernels
-repeat. ncu serialises kernels, so each kernel is timed alone. Prints Markdown.
+log must begin after the start-up and contain more than one step; the script takes the period with which the kernels
+repeat as a step. ncu serialises kernels, so the time of each kernel is its time without concurrent kernels. Prints
+Markdown.
 """
 
 import argparse
@@ -33,7 +34,8 @@ def read(path):
 
 
 def one_step(launches):
-    """Returns the launches of the first complete period. Returns [] if the log does not contain more than one."""
+    """Returns the launches of the first period with which the kernels repeat. Returns [] if the log does not contain
+    more than one period."""
     names = [name for name, _ in launches]
     for period in range(1, len(names) - len(names) // 20):
         if names[period:] == names[:-period]:

@@ -1,4 +1,4 @@
-"""Writes random images in the format and size of MNIST or of CIFAR-10's binary version, for timing without these data sets.
+"""Writes random images in the format and size of MNIST or of CIFAR-10's binary version, for tests of speed.
 
 python tests/benchmarks/gpu_random_sets.py mnist|cifar10 DIRECTORY
 """

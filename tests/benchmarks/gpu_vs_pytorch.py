@@ -1,15 +1,16 @@
-"""Compares the training speed of our programs and PyTorch on one GPU, for the whole training loop.
+"""Compares the training speed of Carillon's programs and PyTorch on one GPU, for the whole training loop.
 
   python tests/benchmarks/gpu_vs_pytorch.py mnist --bin build/bin --data DIRECTORY_OF_IDX_FILES
   python tests/benchmarks/gpu_vs_pytorch.py cifar10 --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION --batches 128
   python tests/benchmarks/gpu_vs_pytorch.py resnet50 --bin build/bin --precisions bf16
 
-mnist and cifar10 train on these sets; the networks train on noise.
+mnist and cifar10 train on the data sets of these names; the other networks train on noise.
 
-Both sides do the same work on data in GPU memory (see torch_gpu_loop.py for PyTorch's forms). Ours writes no summaries. For
-each batch size, each round runs every configuration once: ours in a separate process, PyTorch's in one process that keeps
-its compiled code. The result is the median over rounds. The ratios compare the best configurations, overall and of the same
-precision. Prints Markdown, and writes it to --out after each batch size. Needs a Python with torch.
+Carillon and PyTorch do the same work on data in GPU memory (see torch_gpu_loop.py for PyTorch's forms). Carillon writes
+no summaries. For each batch size, each round runs every configuration once: each of Carillon's in a new process, all of
+PyTorch's in one process that keeps its compiled code. The result is the median over rounds. The ratios compare the best
+configurations of all precisions, and of each precision. Prints Markdown, and writes it to --out after each batch size.
+Needs a Python with torch.
 """
 
 import argparse
@@ -51,7 +52,7 @@ CALIBRATION_STEPS = 2000
 
 
 def our_program(name, folder, pattern):
-    """Returns the first words of the command that trains the network on `pattern`, or on noise."""
+    """Returns the first words of Carillon's command that trains the network on the files `pattern`, or on noise."""
     if name not in NETWORKS:
         return [folder / f"{name}_train", "--data", pattern, *SAME_WORK[name]]
     size, _, peer = NETWORKS[name]
@@ -81,7 +82,8 @@ class Ours:
         try:
             if not self.steps:
                 rate, _ = self._train(self.options.calibration_steps)
-                # The rate excludes the start-up and the first tenth of the steps.
+                # The number of steps is larger than `seconds` require, because the rate excludes the start-up and the
+                # first tenth of the steps.
                 self.steps = max(20, int(rate / self.batch * self.options.seconds / 0.8))
             return self._train(self.steps)
         except SystemExit as failure:
@@ -89,7 +91,8 @@ class Ours:
 
 
 class Peer:
-    """PyTorch's process. launcher: words before its command; more: its other options; errors: file of its messages."""
+    """PyTorch's process. launcher: words before the command of the process; more: further options of the command;
+    errors: file for the messages of the process."""
 
     def __init__(self, options, batch, launcher=(), more=(), errors=None):
         self.options = options

@@ -1,11 +1,12 @@
 // hosts_benchmark: measures, in milliseconds, how long the ranks of several hosts take to average gradients. Compares
-// averaging in two levels (as trainings do, with float32 or bfloat16 between hosts), messages between all ranks, and
-// Open MPI's all-reduce.
+// three ways: averaging in two levels (as trainings do, with float32 or bfloat16 between hosts), messages between all
+// ranks, and Open MPI's all-reduce.
 //
 //   mpirun -np 4 --host n1:2,n2:2 hosts_benchmark [ITERATIONS]        15
 //
 // Uses the gradients of the MNIST, the CIFAR-10 and the ResNet-18 network, in buckets of 4 MiB. Each iteration runs all
-// operations in turn. An operation ends when the last rank has finished. Prints medians.
+// operations in turn. The time of an operation ends when the last rank has finished it. Prints the median time of each
+// operation.
 #include <mpi.h>
 
 #include <algorithm>

@@ -20,8 +20,8 @@ struct Operation {
   double median() const { return seconds[seconds.size() / 2]; }
 };
 
-/// Fills in `seconds`, in ascending order. Before each operation, every rank runs `before` and waits for the other
-/// ranks. Collective.
+/// Sets the times (`seconds`) of each operation, in ascending order. Before each operation, every rank runs `before`
+/// and waits for the other ranks. Collective.
 inline void measure_in_turn(
     std::vector<Operation>& operations, int warm_up, int rounds, const std::function<void()>& before = [] {}) {
   for (int round = -warm_up; round < rounds; ++round) {

@@ -1,9 +1,9 @@
 """One JAX CPU process of mnist_vs_pytorch.py: the training of mnist_train, optimised with JAX's own functions.
 
-The network, loss, update and moving averages are torch_worker.py's. Each call of a compiled function runs 200 steps in
-`lax.scan`, so Python costs nothing between the steps. The images stay on the device as uint8; each step gathers its batch
-by shuffled indices. Prints {"examples_per_second": ...}. --threads 1 restricts the process to one core. --bf16: products
-read bfloat16 and add in float32; the weights stay float32.
+The network, the loss, the update and the moving averages are the same as in torch_worker.py. Each call of a compiled
+function runs 200 steps in `lax.scan`, so Python costs nothing between the steps. The images stay on the device as
+uint8; each step gathers its batch by shuffled indices. Prints {"examples_per_second": ...}. --threads 1 restricts the
+process to one core. --bf16: matrix products read bfloat16 and add in float32; the weights remain in float32.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "acceptance"))
 
-STEPS = 200  # of a call
+STEPS = 200  # per call of the compiled function
 L2, DECAY = 1e-4, 0.99
 
 

@@ -21,9 +21,9 @@ def environment(more):
 
 
 def run(command, more_environment=(), timeout=600):
-    """(standard output, peak resident bytes of the largest process in the tree).
+    """Runs a command. Returns (standard output, peak resident bytes of the largest process in its process tree).
 
-    Linux includes the memory of the process before exec, so the caller must be small: it imports no framework.
+    Linux counts the memory that a process has before exec, so the caller must be small: it must import no framework.
     """
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
@@ -54,7 +54,8 @@ def mpirun(ranks):
 
 
 def interleaved(rounds, configurations, until=float("inf")):
-    """{name: [(rate, peak bytes) per round]}. Each round runs every configuration once, so drift affects all equally.
+    """Returns {name: [(rate, peak bytes) per round]}. Each round runs every configuration once, so a change of the
+    machine's speed affects all configurations equally.
 
     configurations: {name: function that returns (rate, peak bytes), or None if it cannot run}
     until: time.time() after which no run is started. Configurations without a result are omitted.
@@ -109,9 +110,10 @@ def conditions(rounds, **versions):
 
 
 def training_rate(train_dir, global_batch, skip_steps):
-    """Examples per second of the whole training loop, from the wall time between two lines of metrics.jsonl.
+    """Returns the examples per second of the whole training loop, computed from the wall time between two lines of
+    metrics.jsonl.
 
-    The lines are the first one at or after skip_steps (earlier steps are start-up) and the last one.
+    The lines are the first line at or after step skip_steps (earlier steps are start-up) and the last line.
     """
     lines = [json.loads(line) for line in (pathlib.Path(train_dir) / "metrics.jsonl").read_text().splitlines()]
     lines = [line for line in lines if "loss" in line and line["step"] >= skip_steps]

@@ -2,9 +2,9 @@
 
   python tests/benchmarks/micro_batches.py --program build/bin/cifar10_train --data 'data/cifar10/train-*'
 
-Configurations: each rank's batch as a whole, and in micro-batches of the given sizes; 1 rank with a thread per core, and one
-rank per core. Each round runs every configuration once, so drift affects all equally. Results are medians over rounds.
-Prints Markdown. Needs an idle machine.
+A configuration combines a division of each rank's batch (undivided, or micro-batches of a given size) with 1 rank that
+has a thread per core, or with one rank per core. Each round runs every configuration once, so a change of the machine's
+speed affects all configurations equally. Results are medians over rounds. Prints Markdown. Needs an idle machine.
 """
 
 import argparse

@@ -2,15 +2,17 @@
 
   python tests/benchmarks/mnist_vs_pytorch.py --bin build/bin --data DIRECTORY_OF_IDX_FILES
 
-All programs do the same work (see torch_worker.py and jax_worker.py; --no-jax leaves JAX out). By default ours writes more logs than PyTorch, so logs are off except in
-one configuration. Each round runs every configuration once, in a separate process. The result is the median over rounds;
-the ratio compares the best configurations. Prints Markdown. Needs an idle machine and a Python with torch and jax.
+All programs do the same work (see torch_worker.py and jax_worker.py; --no-jax leaves JAX out). By default, Carillon
+writes more logs than PyTorch, so the script switches its logs off, except in one configuration. Each round runs every
+configuration once, in a separate process. The result is the median over rounds; the ratio compares the best
+configurations. Prints Markdown. Needs an idle machine and a Python with torch and jax.
 
---regime defaults: both use the program's defaults, raw pixels and a small learning rate. Measures after 1000 steps, when
-gradients and averages become denormal; PyTorch with and without flushing of denormals.
+--regime defaults: Carillon and PyTorch use mnist_train's default options: raw pixels and a small learning rate. The
+measurement begins after 1000 steps, when gradients and averages become denormal. PyTorch is measured with and without
+flushing of denormals.
 
 --random-pixels: the pixels of all images are random. In MNIST, 81 % of the pixels are zero, and Carillon omits their
-products in the first layer; this measures the ratio without zeros.
+products in the first layer. With this option, Carillon can omit no products.
 """
 
 import random

@@ -47,8 +47,8 @@ struct Case {
   double input_density = 1.0;       ///< share of the input's values that are not zero
 };
 
-/// Adds an input of the op. `extents`: shape of one sample. The op that makes it computes nothing: only the memory
-/// matters.
+/// Adds an op that computes nothing, and returns its output as an input of the measured op: only the memory matters.
+/// `extents`: shape of one sample.
 Value input(Graph& graph, std::vector<std::int64_t> extents) {
   struct Source final : OpDefinition {
     std::string_view type() const override { return "source"; }
@@ -67,7 +67,7 @@ Value mnist_layer1(Graph& graph, float expected_density) {
 }
 
 /// Sets each image [height, width, channels] to zero, except a stroke like that of a handwritten digit: one run of
-/// values in each of the middle rows. Its position changes a little from row to row.
+/// values in each of the middle rows. The position of the run changes a little from row to row.
 void leave_stroke(const Tensor& images, double density) {
   const std::int64_t height = images.shape[1], width = images.shape[2] * images.shape[3], margin = height / 7;
   const double run = density * static_cast<double>(height * width) / static_cast<double>(height - 2 * margin);
@@ -187,7 +187,7 @@ std::vector<Case> cases() {
   };
 }
 
-/// One op with its tensors and a batch of images. There is no network.
+/// One op with its tensors and a batch of images, without a network around it.
 class OpUnderTest {
  public:
   OpUnderTest(const Case& which, std::int64_t batch_size, CpuDevice& device, Arithmetic arithmetic) : device_(device) {
@@ -213,7 +213,7 @@ class OpUnderTest {
 
   void forward() { op_->forward(device_.stream()); }
   void backward() { op_->backward(device_.stream()); }
-  /// Call it before each backward pass: an op may overwrite its output gradients.
+  /// Must be called before each backward pass, because an op may overwrite its output gradients.
   void refill_output_gradients() {
     for (const Tensor& gradient : tensors_.output_gradients) fill(gradient);
   }
@@ -233,7 +233,7 @@ class OpUnderTest {
   }
 
   static void fill(const Tensor& tensor) {
-    std::uint32_t state = 1;  // the values have both signs and no pattern
+    std::uint32_t state = 1;  // state of a generator: the values have both signs and no pattern
     std::vector<float> values(static_cast<std::size_t>(tensor.shape.element_count()));
     for (float& value : values) {
       state = state * 1664525u + 1013904223u;

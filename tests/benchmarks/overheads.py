@@ -2,10 +2,11 @@
 
   python tests/benchmarks/overheads.py --program build/bin/cifar10_train --data 'data/cifar10/train-*' --ranks 2
 
-Memory checks run in every step. The other features run much more often than usual. For each feature, the processor time
-of a whole run (all ranks and threads, also while they wait) is compared with a run without the feature. The difference
-divided by the number of uses is the cost of one use. Wall time on a shared host is too noisy for this. A share is the
-cost of one use relative to the steps in the usual period of the feature; the median over rounds is printed as Markdown.
+Memory checks run in every step. The other features run much more often than usual. For each feature, the script
+compares the processor time of a whole run (all ranks and threads, also while they wait) with the processor time of a
+run without the feature. The difference divided by the number of uses is the cost of one use. Wall time on a shared host
+is too noisy for this. A share is the cost of one use divided by the processor time of the steps in the feature's usual
+period. Prints the median of each share over the rounds as Markdown.
 """
 
 import argparse

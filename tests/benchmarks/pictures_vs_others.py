@@ -1,11 +1,12 @@
-"""Compares Carillon, torchvision and tf.data on one core: turn pictures of 500x375 into training images of 224x224, uint8.
+"""Compares the speed of Carillon, torchvision and tf.data on one core: pictures to training images of 224x224 uint8.
 
   python tests/benchmarks/pictures_vs_others.py --bin build/bin --data FOLDER_OF_CIFAR10S_BINARY_VERSION
 
-All do the same work: JPEG decoding, random crop (area 0.08 to 1, ratio 3/4 to 4/3), bilinear resize, random flip, batches of
-64. The pictures are mosaics of CIFAR-10's images with noise, about 100 kB each, like ImageNet's. Each round runs every
-configuration once; the result is the median over rounds. Prints Markdown. Needs an idle machine, a Python with Pillow, torch
-and torchvision, and one with tensorflow (--tensorflow-python).
+All three do the same work: JPEG decoding, random crop (area 0.08 to 1, ratio 3/4 to 4/3), bilinear resize, random flip,
+batches of
+64. The pictures are mosaics of CIFAR-10's images with noise, about 100 kB each, like ImageNet's pictures. Each round
+    runs every configuration once; the result is the median over rounds. Prints Markdown. Needs an idle machine, a
+    Python with Pillow, torch and torchvision, and a Python with tensorflow (--tensorflow-python).
 """
 
 import argparse

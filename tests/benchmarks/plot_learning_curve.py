@@ -1,4 +1,4 @@
-"""Plots the learning curves of runs with --eval-every (PNG) and prints a Markdown table, from their metrics.jsonl.
+"""Plots the learning curves of runs with --eval-every (PNG), and prints them as a Markdown table.
 
   python tests/benchmarks/plot_learning_curve.py runs/cifar10/metrics.jsonl --png curve.png --title "CIFAR-10"
 
@@ -41,7 +41,8 @@ def binned(lines, field, bins):
 
 
 def table(training, evaluations):
-    """Yields Markdown lines: each evaluation, with the mean cross-entropy of the steps since the evaluation before."""
+    """Yields Markdown lines: one per evaluation, with the mean cross-entropy of the steps since the previous
+    evaluation."""
     yield "| step | precision @ 1 | right | cross-entropy | hours |"
     yield "|---|---|---|---|---|"
     started = min(line["time"] for line in training + evaluations)

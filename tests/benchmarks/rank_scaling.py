@@ -1,10 +1,11 @@
-"""Weak scaling on one host: the speed of n ranks with one thread each, as a share of n times the speed of one rank.
+"""Measures weak scaling on one host: the speed of n ranks, divided by n times the speed of one rank.
 
   python tests/benchmarks/rank_scaling.py --program build/bin/cifar10_train --data 'data/cifar10/train-*'
 
-Also measures n independent runs of one rank at the same time, which shows the limit of the processor (clock, level 3 cache,
-memory, other guests). The remaining loss of the ranks is waiting and averaging. Each round runs every configuration once,
-so drift affects all equally; shares are medians over rounds. Prints Markdown. Needs an idle machine with one core per rank.
+Also measures n independent runs of one rank at the same time. Their loss of speed is due to the processor (clock, level
+3 cache, memory, other guests). The additional loss of n ranks of one run is due to waiting and averaging. Each round
+runs every configuration once, so a change of the machine's speed affects all configurations equally. Shares are medians
+over rounds. Prints Markdown. Needs an idle machine with one core per rank.
 """
 
 import argparse

@@ -27,7 +27,7 @@
 namespace carillon {
 namespace {
 
-/// How records of one kind are decoded.
+/// One kind of records (of MNIST or of CIFAR-10), with the decoder for these records.
 struct Form {
   std::shared_ptr<const RecordDecoder> decoder;
   ExampleKeys keys;
@@ -41,7 +41,7 @@ const Form cifar10_form{planar_records({.keys = cifar10_keys, .image_shape = {32
 constexpr int trial_count = 7;
 constexpr std::size_t batch_size = 100;
 
-/// Finds the form of the first record in a file.
+/// Returns the form whose decoder can decode the first record of the file.
 const Form& form_of(const std::string& path) {
   RecordReader reader(path);
   Record record;

@@ -1,10 +1,10 @@
-"""Compares read_benchmark and tf.data: reading MNIST records from the page cache, with both CRCs checked and images decoded.
+"""Compares how fast read_benchmark and tf.data read and decode MNIST records from the page cache.
 
   python tests/benchmarks/read_vs_tfdata.py --bin build/bin --data DIRECTORY_OF_IDX_FILES
 
-Each side uses one core; tf.data is also measured on two cores, because it can use several. The result is the median over
-rounds. The ratio compares ours on one core with tf.data's best on one core. Prints Markdown. Needs an idle machine and a
-Python with tensorflow.
+Both programs use one core; tf.data is also measured on two cores, because it can use several cores. The result is the
+median over rounds. The ratio compares Carillon on one core with tf.data's best configuration on one core. Prints
+Markdown. Needs an idle machine and a Python with tensorflow.
 """
 
 import argparse

@@ -2,13 +2,13 @@
 
   python tests/benchmarks/recipe_vs_pytorch.py --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION --rounds 5
 
-For Carillon, two times are measured. One is the time of the whole process: start, reading, whitening, training, and the
-last evaluation with test-time augmentation. The other is the time of the training alone, from the program's table of
-phases. After each of these runs, the speed of PyTorch's training step (torch_resnet_worker.py) is measured in each
-configuration, over some steps with trainable and some with frozen whitening biases. PyTorch's time is computed from
-these speeds and the recipe's number of images. The ratio compares training times. Each round uses another seed. With
---speed-only, Carillon is measured like PyTorch, without complete runs. Prints Markdown. Needs an idle machine and a
-Python with torch.
+For Carillon, the script measures two times. The first is the time of the whole process: start, reading, whitening,
+training, and the last evaluation with test-time augmentation. The second is the time of the training alone, from the
+program's table of phases. After each of these runs, the speed of PyTorch's training step (torch_resnet_worker.py) is
+measured in each configuration, over some steps with trainable and some with frozen whitening biases. PyTorch's time is
+computed from these speeds and the recipe's number of images. The ratio compares training times. Each round uses another
+seed. With --speed-only, the script does not run Carillon to the end: it computes Carillon's time from the speed of some
+steps, as for PyTorch. Prints Markdown. Needs an idle machine and a Python with torch.
 """
 
 import importlib.metadata
@@ -23,7 +23,7 @@ import versus
 from cifar10_vs_pytorch import KEEP_MEMORY
 
 RECIPE = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "recipes" / "cifar10_94.cfg"
-BATCH, STEPS, STEPS_WITH_BIASES = 1024, 476, 144  # of the recipe
+BATCH, STEPS, STEPS_WITH_BIASES = 1024, 476, 144  # of the recipe; with trainable whitening biases
 STAGES = {"with biases": (STEPS_WITH_BIASES, ()), "frozen": (STEPS - STEPS_WITH_BIASES, ("--frozen",))}
 # PyTorch's configurations, with the flags of the worker.
 THEIRS = {
@@ -35,7 +35,7 @@ THEIRS = {
 
 
 def train_ours(comparison, records, seed):
-    """Trains. Returns (accuracy, seconds of the process, seconds of training)."""
+    """Trains with Carillon. Returns (accuracy, seconds of the process, seconds of training)."""
     train_dir = comparison.work / f"seed{seed}"
     command = [
         comparison.options.bin / "cifar10_train", "--config", RECIPE, "--seed", seed, "--device", "cpu",
@@ -50,7 +50,8 @@ def train_ours(comparison, records, seed):
 
 
 def seconds_of_ours(comparison, records):
-    """Returns how many seconds the recipe's images would take, computed from the speed of a few steps of each stage."""
+    """Returns how many seconds Carillon would take for the recipe's images, computed from the speed of a few steps with
+    trainable and with frozen whitening biases."""
     seconds = 0.0
     for steps, flags in STAGES.values():
         stage = comparison.work / "stage.cfg"
@@ -68,7 +69,7 @@ def seconds_of_ours(comparison, records):
 
 
 def seconds_of_theirs(comparison):
-    """Returns, for each configuration, how many seconds the recipe's images would take."""
+    """Returns, for each configuration of PyTorch, how many seconds PyTorch would take for the recipe's images."""
     seconds = []
     for configuration in THEIRS.values():
         seconds.append(0.0)

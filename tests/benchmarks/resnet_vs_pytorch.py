@@ -2,11 +2,12 @@
 
   python tests/benchmarks/resnet_vs_pytorch.py --network resnet9 --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION
 
-Both sides do the same work (see torch_resnet_worker.py); PyTorch in fp32 and with bf16 autocast. Each round runs every
-configuration once, in a separate process. The result is the median over rounds; the ratio compares the best
-configurations. Prints Markdown. Needs an idle machine and a Python with torch.
+Carillon and PyTorch do the same work (see torch_resnet_worker.py). PyTorch is measured in fp32 and with bf16 autocast.
+Each round runs every configuration once, in a separate process. The result is the median over rounds; the ratio
+compares the best configurations. Prints Markdown. Needs an idle machine and a Python with torch.
 
-On a processor without AMX or AVX512-BF16, add --only "fp32|PyTorch": bf16 is emulated there, many times slower.
+On a processor without AMX or AVX512-BF16, add --only "fp32|PyTorch": such a processor emulates bf16, which is many
+times slower.
 """
 
 import versus

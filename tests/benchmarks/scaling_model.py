@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A model of a synchronous step at N ranks: compute, buckets, all-reduce, overlap, stragglers.
+"""A model of the time of a synchronous training step at N ranks: compute, buckets, all-reduce, overlap, stragglers.
 
 Results: docs/developer-guide/averaging.md.
 
@@ -29,8 +29,8 @@ class Network:
         return sum(size for _, size in self.stages)
 
 
-# The shares of the time follow from the numbers of multiplications; the bytes follow from float32 variables. Both
-# numbers are in tables of the papers. The last layer is first.
+# A share of the time is the stage's share of the network's multiplications; the bytes are 4 per variable. The papers'
+# tables state the numbers of multiplications and of variables. The last layer comes first.
 RESNET50 = Network("ResNet-50", ((0.01, 8.2 * MB), (0.20, 59.8 * MB), (0.37, 28.4 * MB), (0.26, 4.9 * MB), (0.16, 0.9 * MB)))
 RESNET101 = Network(
     "ResNet-101", ((0.01, 8.2 * MB), (0.10, 59.8 * MB), (0.66, 104.4 * MB), (0.13, 4.9 * MB), (0.10, 0.9 * MB))
@@ -48,13 +48,13 @@ class Cluster:
     hosts: int
     towers: int  # per host
     step: float  # seconds that a tower alone takes for a step
-    wire: float  # bytes per second that a host sends and receives: the part of the link's rate that averaging can use
+    wire: float  # bytes per second that averaging can send, and receive, over a host's link
     inner: float  # bytes per second between the towers of a host
-    latency: float = 20e-6  # of a message between hosts
+    latency: float = 20e-6  # seconds per message between hosts
     way: str = "two levels"  # or "ring" (one ring of all towers), or "servers" (parameter servers on the hosts)
     bucket: float = 4 * 2**20
     jitter: float = 0.01  # standard deviation of the time of a tower's step, relative to the mean time
-    alone: float = 1.0  # published efficiency of the towers of one host, with their stragglers; 1: none is published
+    alone: float = 1.0  # published efficiency of the towers of one host, stragglers included; 1: unpublished
 
     @property
     def count(self):
@@ -99,7 +99,7 @@ def spread(count):
 
 
 def step_time(network, cluster):
-    """Returns (seconds of a step, seconds of it that averaging adds)."""
+    """Returns (seconds of a step, part of these seconds by which averaging lengthens the step)."""
     forward, backward = cluster.step / 3, cluster.step * 2 / 3
     end = 0.0
     for ready, size in buckets(network, cluster.bucket):
@@ -122,29 +122,31 @@ def efficiency(network, cluster, base=1):
 
 
 def published():
-    """Yields (what, network, cluster, base, published efficiency)."""
+    """Yields (description, network, cluster, number of towers to which the efficiency is relative, published
+    efficiency)."""
     # Images/s of one P100 and of K80s: TensorFlow's benchmarks of May 2017
-    # (tensorflow/docs_src/performance/benchmarks.md, synthetic data). These lack ResNet-101. Its time is interpolated
-    # between ResNet-50 (219 images/s) and ResNet-152 (91.8 images/s), by the numbers of multiplications (3.8, 7.6 and
-    # 11.3 billion, He et al. 2015, table 1).
+    # (tensorflow/docs_src/performance/benchmarks.md, synthetic data). The benchmarks do not include ResNet-101. Its
+    # time is interpolated between ResNet-50 (219 images/s) and ResNet-152 (91.8 images/s), by the numbers of
+    # multiplications (3.8, 7.6 and 11.3 billion, He et al. 2015, table 1).
     resnet101 = 1 / (1 / 219 + (7.6 - 3.8) / (11.3 - 3.8) * (1 / 91.8 - 1 / 219))
     # Horovod: hosts of 4 P100, RoCE 25 Gbit/s, a ring of all GPUs, 64 MB of fusion, batch 64. Averaging uses 92 % of
-    # the line rate: fitted to six points.
+    # the line rate; this share is fitted to six points.
     horovod = dict(towers=4, wire=0.92 * 25 * GBIT, inner=8e9, latency=10e-6, way="ring", bucket=64 * 2**20)
     for hosts, points in ((32, (0.90, 0.90, 0.79)), (128, (0.90, 0.90, 0.68))):
         rates = ((RESNET101, resnet101), (INCEPTION3, 142), (VGG16, 154))
         for (network, rate), point in zip(rates, points):
             yield "Horovod", network, Cluster(hosts=hosts, step=64 / rate, **horovod), 1, point
     # Goyal et al.: hosts of 8 P100 (NVLink), Ethernet of 50 Gbit/s, two levels, halving and doubling; batch 32 per GPU.
-    # Each of the 161 gradients is averaged alone as soon as it is complete (their section 4). Averaging uses 80 % of
-    # the line rate: an assumption. A message takes 45 us: fitted to this one point, which therefore confirms nothing.
+    # Each of the 161 gradients is averaged alone as soon as it is complete (their section 4). That averaging uses 80 %
+    # of the line rate is an assumption. The latency of 45 us per message is fitted to this one point, so the point does
+    # not confirm the model.
     goyal = Cluster(
         hosts=32, towers=8, step=32 / 195, wire=0.8 * 50 * GBIT, inner=15e9, latency=45e-6, bucket=RESNET50.gradients / 161
     )
     yield "Goyal et al.", RESNET50, goyal, 8, 0.90
     # TensorFlow 1.1: EC2's hosts of 8 K80, 20 Gbit/s, parameter servers with gRPC. Images/s of 1, 8, 16, 32 and 64
-    # GPUs, batch 64. They also give the efficiency of one host. The servers use the share SERVED of the line rate:
-    # fitted to the points of 64.
+    # GPUs, batch 64. The efficiency of one host also follows from these numbers. The servers use the share SERVED of
+    # the line rate, which is fitted to the points of 64 GPUs.
     for network, rates in ((INCEPTION3, (29.7, 229, 459, 902, 1783)), (RESNET50, (52.4, 378, 751, 1388, 2744))):
         host = dict(towers=8, step=64 / rates[0], alone=rates[1] / 8 / rates[0])
         for hosts, rate in zip((2, 4, 8), rates[2:]):
@@ -178,8 +180,8 @@ def main():
     rows = []
     for size, rate, milliseconds in measured():
         cluster = Cluster(hosts=2, towers=2, step=0.0, wire=rate * GBIT * 0.94, inner=4e9, latency=100e-6)
-        # All buckets are ready at the same time. First the sums within each host are computed, then the sums and means
-        # between the hosts.
+        # In the measurement, all buckets are ready at the same time. Each host first computes the sums of its ranks;
+        # then the hosts compute the sums and means over all hosts.
         model = 1e3 * all_reduce(size, cluster)
         rows.append((f"{size / MB:.2f} MB", f"{rate} Gbit/s", f"{milliseconds:.1f}", f"{model:.1f}", f"{milliseconds / model:.2f}"))
     table(("gradients", "link", "measured, ms", "model, ms", "measured / model"), rows)

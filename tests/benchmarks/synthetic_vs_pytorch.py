@@ -2,10 +2,11 @@
 
   python tests/benchmarks/synthetic_vs_pytorch.py --network resnet50 --size 224 --bin build/bin --data .
 
-Both sides: uint8 images in memory, normalised, forward, backward, Nesterov's momentum with L2, 1000 classes, batches of
-16, fp32 and bf16 (PyTorch: autocast; also compiled, and with two ranks). Each round runs every configuration once, in a
-separate process. Prints Markdown. Needs an idle machine and a Python with torch; with timm for networks that only timm
-has. --data is ignored.
+Carillon and PyTorch do the same work: they normalise uint8 images from memory, compute the forward and backward pass
+for 1000 classes with batches of 16, and update by Nesterov's momentum with L2. Both are measured in fp32 and bf16.
+PyTorch's bf16 is autocast; PyTorch is also measured compiled and with two ranks. Each round runs every configuration
+once, in a separate process. Prints Markdown. Needs an idle machine and a Python with torch, and with timm if only timm
+has the network. --data is ignored.
 """
 
 import versus

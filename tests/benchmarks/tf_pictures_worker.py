@@ -33,7 +33,7 @@ dataset = dataset.map(parse, num_parallel_calls=1).batch(64, drop_remainder=True
 pipeline = tf.data.Options()
 pipeline.threading.private_threadpool_size = 1
 batches = iter(dataset.with_options(pipeline))
-for _ in range(20):  # fills the cache
+for _ in range(20):  # warm-up: fills the cache
     next(batches)
 count, started = 0, time.perf_counter()
 while (seconds := time.perf_counter() - started) < options.seconds:

@@ -1,7 +1,7 @@
 """One tf.data process of read_vs_tfdata.py: reads, checks and decodes MNIST records in tf.data's fastest way.
 
-TFRecordDataset (which checks both CRCs), batched, tf.io.parse_example over the batch, decode_raw to uint8. Prints one
-JSON object with records per second after a warm-up pass.
+TFRecordDataset reads the records and checks both CRCs. tf.io.parse_example parses a whole batch, and decode_raw
+converts its images to uint8. Prints one JSON object with records per second after a warm-up pass.
 """
 
 import argparse
@@ -21,7 +21,7 @@ options = parser.parse_args()
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
-import tensorflow as tf  # noqa: E402 (it reads the environment and the affinity)
+import tensorflow as tf  # noqa: E402 (the import reads the environment and the affinity)
 
 tf.config.threading.set_intra_op_parallelism_threads(options.cores)
 tf.config.threading.set_inter_op_parallelism_threads(options.cores)

@@ -1,7 +1,7 @@
 """One rank of torch.distributed's all_reduce with gloo on the CPU; averaging_vs_mpi.py starts it.
 
-Before each all_reduce every rank writes its values and waits in a barrier. The operation ends on the last rank. Rank 0 prints
-{"<bytes>": median microseconds}.
+Before each all_reduce every rank writes its values and waits in a barrier. The time of the operation ends when the last
+rank has finished it. Rank 0 prints {"<bytes>": median microseconds}.
 """
 
 import argparse

@@ -4,8 +4,9 @@ The tutorial's network on 24x24 crops, mean cross-entropy, L2 0.004 on the weigh
 average 0.9999 of every parameter. Images are uint8 in memory. One indexing operation gathers, crops and flips a batch; the
 other distortions process the whole batch at once. The loop is torch_loop.py's.
 
-Optimisations: pooling with ceil_mode pads only at the end, without a copy; conv1's ReLU follows pool1; LRN (--lrn) sums its
-window with a banded 1x1 convolution and has a hand-written backward pass.
+Optimisations: pooling with ceil_mode pads only at the end, without a copy. conv1's ReLU comes after pool1, which has
+the same result and fewer values. LRN (--lrn) sums its window by a banded 1x1 convolution and has a hand-written
+backward pass.
 """
 
 import torch
@@ -20,7 +21,8 @@ ALPHA, BETA, RADIUS = 0.001 / 9, 0.75, 4
 
 
 def band(channels=64):
-    """Returns [channels, channels, 1, 1]: alpha where one channel is in the window of the other."""
+    """Returns [channels, channels, 1, 1]: alpha for each pair of channels that are in each other's LRN window,
+    otherwise 0."""
     index = torch.arange(channels)
     return (ALPHA * ((index[:, None] - index[None, :]).abs() <= RADIUS))[:, :, None, None].float()
 
@@ -30,7 +32,7 @@ class BandLrn(torch.autograd.Function):
 
     @staticmethod
     def forward(context, x, window):
-        with torch.autocast(x.device.type, enabled=False):  # autocast would compute rsqrt in float32, and y with it
+        with torch.autocast(x.device.type, enabled=False):  # autocast would compute rsqrt, and therefore y, in float32
             s = F.conv2d(x * x, window).add_(1.0)
             root = s.rsqrt()
             factor = root.sqrt().mul_(root)  # s^-0.75

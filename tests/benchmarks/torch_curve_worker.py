@@ -1,4 +1,5 @@
-"""One PyTorch CPU process of curve_vs_pytorch.py: epochs of jobs/recipes/cifar10_resnet18.cfg, with accuracy after each.
+"""One PyTorch CPU process of curve_vs_pytorch.py: trains the first epochs of jobs/recipes/cifar10_resnet18.cfg, and
+evaluates after each epoch.
 
 Prints a JSON object: the accuracy on the test set after each epoch, and the seconds of training.
 """

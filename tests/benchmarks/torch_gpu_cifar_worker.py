@@ -1,8 +1,8 @@
 """PyTorch's GPU process of gpu_vs_pytorch.py for CIFAR-10: the training of torch_cifar_worker.py in torch_gpu_loop.py's
 loop.
 
-The step distorts the images on the GPU. The layout is channels_last. LRN is a banded 1x1 convolution with a hand-written
-backward pass; in compiled steps it uses nine slices, which the compiler fuses into one kernel.
+The step distorts the images on the GPU. The layout is channels_last. LRN is a banded 1x1 convolution with a
+hand-written backward pass. In compiled steps, LRN is a sum of nine slices, which the compiler fuses into one kernel.
 """
 
 import torch_cifar_worker

@@ -1,4 +1,5 @@
-"""Shared by PyTorch's GPU processes of gpu_vs_pytorch.py: the step, its forms, and a process that measures on request.
+"""Shared by PyTorch's GPU processes of gpu_vs_pytorch.py: the training step, the forms in which it runs, and a process
+that measures on request.
 
 A step: gather a shuffled batch on the GPU, loss, backward, fused SGD with weight decay (the gradient of the L2 terms)
 and a learning rate that decays every step, moving averages of all parameters. The data set is in GPU memory as uint8.
@@ -28,7 +29,7 @@ import time
 import torch
 
 
-DECAY = 0.99999  # the learning rate is multiplied by this in each step
+DECAY = 0.99999  # factor by which each step multiplies the learning rate
 
 
 def arguments(description):
@@ -52,7 +53,7 @@ class GpuLock:
         fcntl.flock(self.file, fcntl.LOCK_UN)
 
     def backend(self, module, inputs):
-        """torch.compile's default backend. The process holds the lock, except while it compiles a graph."""
+        """Calls torch.compile's default backend. Releases the lock while the backend compiles a graph."""
         from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
         def inner(*arguments, **options):
@@ -66,7 +67,8 @@ class GpuLock:
 
 
 class Training:
-    """A training on request. task: a torch_loop.Task with tensors on the device."""
+    """One training: the variables, the optimizer and the captured steps of a form and a precision. task: a
+    torch_loop.Task with tensors on the device."""
 
     def __init__(self, task, device, batch, quick_compile, lock, form, steps, precision):
         self.task, self.device, self.batch_size, self.steps, self.precision = task, device, batch, steps, precision
@@ -99,8 +101,8 @@ class Training:
             self._capture()
 
     def set_precision(self):
-        """Sets the precision of this training for the process. Captured and compiled steps keep their precision; eager
-        steps read it each time."""
+        """Sets the precision of this training for the process. Captured and compiled steps keep the precision with
+        which they were made; eager steps use the current precision of the process."""
         torch.set_float32_matmul_precision("highest" if self.precision == "fp32" else "high")
         torch.backends.cudnn.allow_tf32 = self.precision != "fp32"
         torch.backends.cudnn.benchmark = True
@@ -143,7 +145,7 @@ class Training:
                 self.last_loss = self.step(index)
 
     def advance(self):
-        """Runs `steps` steps."""
+        """Runs `steps` training steps (one graph, if the steps are captured)."""
         indices = self.next_indices(self.steps)
         if self.graph:
             self.indices.copy_(indices)
@@ -197,7 +199,7 @@ def serve(make_task, options):
             rate = trainings[key].examples_per_second(seconds)
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             answer = {"examples_per_second": rate, "peak_bytes": peak}
-        except Exception as error:  # the other forms must still be measured
+        except Exception as error:  # continue, so that the other forms are measured
             answer = {"error": f"{type(error).__name__}: {error}"}
         if lock:
             trainings.clear()

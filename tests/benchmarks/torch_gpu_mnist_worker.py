@@ -1,5 +1,5 @@
-"""PyTorch's GPU process of gpu_vs_pytorch.py for MNIST: network and loss of torch_worker.py, in torch_gpu_loop.py's
-loop."""
+"""PyTorch's GPU process of gpu_vs_pytorch.py for MNIST: the network and the loss of torch_worker.py in the training
+loop of torch_gpu_loop.py."""
 
 import torch
 

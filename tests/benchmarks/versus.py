@@ -1,4 +1,5 @@
-"""Shared by the comparisons with PyTorch: runs of our program, runs of PyTorch (one or several ranks), and the report."""
+"""Shared by the comparisons with PyTorch: runs of Carillon's program, runs of PyTorch (one or several ranks), and the
+report."""
 
 import argparse
 import importlib.metadata
@@ -15,8 +16,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Versus:
-    """A comparison. program: Carillon's; worker: PyTorch's; batch: samples per rank; options: of the command line;
-    work: a scratch directory."""
+    """A comparison. program: name of Carillon's program; worker: script of PyTorch's training; batch: samples per rank;
+    options: parsed command line; work: a scratch directory."""
 
     def __init__(self, program, worker, batch, options, work):
         self.program, self.worker, self.batch, self.options, self.work = program, worker, batch, options, work
@@ -31,7 +32,7 @@ class Versus:
         return records / "train-*.tfrecord"
 
     def add_ours(self, name, pattern, ranks, *options, after=None):
-        """Adds runs of Carillon. after: the first step that is measured; default: a tenth of all steps."""
+        """Adds runs of Carillon. after: the first measured step; default: a tenth of the number of steps."""
 
         def run(folder=self.options.bin):
             with tempfile.TemporaryDirectory(dir=self.work) as train_dir:
@@ -53,7 +54,7 @@ class Versus:
         return [sys.executable, HERE / (worker or self.worker), *fixed, *options]
 
     def add_theirs(self, name, threads, *options, environment=(), worker=None):
-        """worker: the script of another peer than PyTorch."""
+        """Adds runs of the peer's script. worker: the script of a peer other than PyTorch."""
 
         def run():
             command = self.worker_command("--threads", threads, *options, worker=worker)
@@ -82,7 +83,7 @@ class Versus:
         self.others[name] = run
 
     def report(self):
-        """Markdown lines: conditions, the table, and the ratio of the best configurations."""
+        """Yields Markdown lines: the conditions, the table, and the ratio of the best configurations."""
         versions = {name: importlib.metadata.version(name) for name in self.peers} | {"Python": sys.version.split()[0]}
         lines = [*measure.conditions(self.options.rounds, **versions), ""]
         found = measure.interleaved(self.options.rounds, self.mine | self.former | self.others)

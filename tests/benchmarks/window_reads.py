@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Counts disk reads of a dataset that is shuffled as a whole, and of one with a shuffle window.
+"""Counts the disk reads of picture_benchmark for a dataset, with shuffling of the whole dataset and with a shuffle
+window.
 
     sudo window_reads.py --bin build/bin --disk vda --data 'data/set/train-*'
 
 Linux only. Each run starts with an empty page cache, so the program needs root to empty it. The counts come from
-/sys/block/DISK/stat, minus the counts of a run that only opens the dataset. No other program should read from the disk.
-The dataset must be larger than the memory of the machine or control group. Otherwise all of it is soon in memory.
+/sys/block/DISK/stat; the script subtracts the counts of a run that only opens the dataset. No other program should read
+from the disk. The dataset must be larger than the memory of the machine or control group; otherwise, the page cache
+soon contains all of it.
 """
 
 import argparse
@@ -26,7 +28,7 @@ def disk_reads(disk):
 
 
 def cold_run(options, window, files, seconds):
-    """Runs with an empty page cache. Returns (images per second, images, requests, bytes)."""
+    """Runs picture_benchmark with an empty page cache. Returns (images per second, images, requests, bytes)."""
     pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
     requests, size = disk_reads(options.disk)
     program = options.bin / "picture_benchmark"

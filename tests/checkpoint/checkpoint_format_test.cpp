@@ -1,4 +1,4 @@
-// Tests of checkpoints at the bounds that the reader and the writer check.
+// Tests of checkpoints that meet or exceed the bounds which both the reader and the writer check.
 
 #include <gmock/gmock.h>
 

@@ -1,9 +1,10 @@
-// libFuzzer target: for any input, the checkpoint loader must neither crash nor hang. It must accept only the file that
-// was written.
+// libFuzzer target: for any input, the checkpoint loader must neither crash nor hang. It must accept only the valid
+// checkpoint, as it was written.
 //
-// Inputs start from a valid checkpoint. Half of the mutations get a correct header checksum, so that the header's
-// fields are fuzzed too. The loader rejects an image with a wrong CRC32C before HDF5 reads a byte. If an input has
-// another image with a correct CRC32C, the target ignores it: it would fuzz HDF5.
+// Inputs start from a valid checkpoint. In half of the mutations, the header's checksum is corrected, so that the
+// fuzzer also tests the header's fields. The rest of a checkpoint is an HDF5 file (the image). If its CRC32C is wrong,
+// the loader rejects the checkpoint before HDF5 reads a byte. The target ignores inputs with a changed image and a
+// correct CRC32C, because they would fuzz HDF5.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -32,7 +33,7 @@ void load(std::span<const std::byte> file) {
   try {
     const auto image = verified_image(file, "checkpoint");
     const auto valid = std::span(valid_checkpoint()).subspan(checkpoint_header_bytes);
-    if (!std::ranges::equal(image, valid)) return;  // the checksum was forged
+    if (!std::ranges::equal(image, valid)) return;  // a changed image with a correct CRC32C
     if (parse_hdf5_image(image, "checkpoint").global_step != 7) std::abort();
   } catch (const Error& error) {
     if (error.code() != ExitCode::data) std::abort();

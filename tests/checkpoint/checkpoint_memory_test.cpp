@@ -19,8 +19,8 @@ namespace carillon::testing {
 namespace {
 
 constexpr double mebibytes_of_state = 96.0;
-/// Bound of the growth while a checkpoint is built. The file in memory needs as much as the state, but each array of
-/// the state is freed when it is in the file.
+/// Largest allowed growth of the process's memory, in MiB, while it builds a checkpoint. The file in memory is as large
+/// as the state, but each array of the state is freed when the file contains it.
 constexpr double most_mebibytes = 1.4 * mebibytes_of_state;
 
 /// Returns a state of many arrays. Each array is small compared with the whole state.
@@ -75,8 +75,8 @@ void write_once(const std::filesystem::path& directory) {
   end(mebibytes("VmRSS") - before, 0.25 * mebibytes_of_state);
 }
 
-/// Builds a checkpoint in a process that can get only `bytes` more address space. Ends the process with code 0, or with
-/// code 7 if memory is exhausted. Exit handlers run in both cases.
+/// Builds a checkpoint while this process can get only `bytes` more bytes of address space. Ends the process with code
+/// 0, or with code 7 if the memory is exhausted. Exit handlers run in both cases.
 [[noreturn]] void encode_within(std::uint64_t bytes) {
   CheckpointState state = large_state();
   static_cast<void>(checkpoint_library());
@@ -93,7 +93,7 @@ void write_once(const std::filesystem::path& directory) {
   std::exit(0);
 }
 
-// AddressSanitizer does not release freed memory, and a limit of the address space ends it.
+// AddressSanitizer does not release freed memory, and it ends a process whose address space is limited.
 #ifndef __SANITIZE_ADDRESS__
 
 TEST(CheckpointMemory, ThatIsExhaustedEndsWithTheCodeOfAFailure) {

@@ -42,7 +42,8 @@ CheckpointState decode(std::span<const std::byte> bytes) {
   return parse_hdf5_image(verified_image(bytes, "checkpoint x"), "checkpoint x");
 }
 
-/// Returns `file` with a header that matches its changed image. So only the parser can find the damage.
+/// Returns `file`, whose HDF5 image was changed, with a header that matches the image. So only the parser of the image
+/// can find the change.
 std::vector<std::byte> with_new_header(std::vector<std::byte> file) {
   const auto put = [&](std::size_t at, auto value) { std::memcpy(file.data() + at, &value, sizeof value); };
   put(12, crc32c(std::span(file).subspan(512)));
@@ -51,8 +52,8 @@ std::vector<std::byte> with_new_header(std::vector<std::byte> file) {
   return file;
 }
 
-/// Writes the small state, and lets `change` modify the HDF5 image, as a user's tool could. Returns the error of
-/// loading it.
+/// Writes the small state to a checkpoint, and lets `change` modify the HDF5 image, as a user's tool could. Returns the
+/// error with which the loader rejects the checkpoint.
 template <typename Change>
 Error error_after(Change change) {
   const TemporaryDirectory directory;
@@ -98,8 +99,8 @@ TEST(Checkpoint, KeepsShapesThatChunksDoNotDivide) {
   expect_equal(read_checkpoint(path), state);
 }
 
-/// HDF5 stores the members of a group in different ways: up to 8 members, in one node, with one more level, with two
-/// more levels.
+/// HDF5 stores the members of a group in a tree. Up to 8 members need one node; the larger counts need one more level,
+/// or two more levels.
 TEST(Checkpoint, KeepsAnyNumberOfArraysInOneGroup) {
   for (const int count : {8, 9, 45, 46, 400, 1500}) {
     auto state = small_state();
@@ -128,10 +129,10 @@ TEST(Checkpoint, KeepsNanAndInfinity) {
 TEST(Checkpoint, OfOneStateIsAlwaysTheSameBytes) {
   auto state = small_state();
   state.variables.push_back(ramp("z", {7, 100003}));
-  mallopt(M_PERTURB, 0x55);  // memory that is not set would differ between the two files
+  mallopt(M_PERTURB, 0x55);  // uninitialised memory would differ between the two files
   const auto first = encode_checkpoint(state);
   mallopt(M_PERTURB, 0xaa);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // times in the file would differ too
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // times that are stored in the file would also differ
   const auto second = encode_checkpoint(state);
   mallopt(M_PERTURB, 0);
   EXPECT_TRUE(first == second);
@@ -271,7 +272,7 @@ TEST(Checkpoint, WithAnArrayOfAnotherTypeIsRefused) {
 }
 
 TEST(Checkpoint, WithAnArrayLargerThanTheFileIsRefused) {
-  const auto error = error_after([](hid_t file) {  // HDF5 stores no values of an array that nobody wrote
+  const auto error = error_after([](hid_t file) {  // HDF5 stores no values for an array that was never written
     const std::array<hsize_t, 2> extents = {hsize_t{1} << 30, hsize_t{1} << 30};
     const auto space = H5Screate_simple(2, extents.data(), nullptr);
     H5Dclose(H5Dcreate2(file, "variables/extra", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));

@@ -126,7 +126,7 @@ TEST(CheckpointMean, RefusesWhatHasNoneByTheFilesName) {
 class Npz : public ::testing::Test {
  protected:
   std::filesystem::path path(const std::string& name) const { return directory_.path() / name; }
-  /// Runs Python with `code`, in which np is numpy. Returns its output.
+  /// Runs `code` in Python, with numpy imported as np. Returns the output.
   static std::string python(const std::string& code) {
     FILE* pipe = ::popen(("/usr/bin/python3 -c 'import numpy as np\n" + code + "' 2>&1").c_str(), "r");
     std::string output;
@@ -234,7 +234,7 @@ TEST_F(Npz, DamagedAnywhereGivesItsArraysOrAnError) {
   write_npz(path("a.npz"), list_arrays(state));
   const std::string whole = read_text(path("a.npz"));
   const auto write = [&](const std::string& name, const std::string& bytes) {
-    // If a file is truncated and rewritten, ext4 flushes it to the disk, which is slow.
+    // Remove the file first: if a file is truncated and rewritten, ext4 flushes it to the disk, which is slow.
     std::filesystem::remove(path(name));
     write_text(path(name), bytes);
   };

@@ -138,8 +138,8 @@ TEST_F(DirectoryLockTest, LeavesNoHeartbeat) {
 TEST(HeartbeatTest, IsSeenWhileItBeatsAndNotOnceItStands) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "beats";
-  // Heartbeat::holder waits for a beat. With until_a_beat, it waits long enough even for a late beat. With in_vain, it
-  // soon gives up; used where no beat comes.
+  // Heartbeat::holder waits for a beat. With until_a_beat, it waits long enough even for a late beat. With in_vain,
+  // which is for tests without a beat, it soon gives up.
   const HeartbeatTimes until_a_beat{.interval = milliseconds(20), .limit = std::chrono::hours(1)};
   const HeartbeatTimes in_vain{.interval = milliseconds(20), .limit = milliseconds(50)};
   EXPECT_EQ(Heartbeat::holder(path, until_a_beat), "");

@@ -1,5 +1,5 @@
-// Fuzzes the files .lock and .heartbeat, which a second run reads. For any content, the second run must be rejected
-// with one printable line, which contains at most 512 bytes of the file .lock.
+// Fuzzes the files .lock and .heartbeat, which a second run in the same train directory reads. For any content, the
+// second run must end with one printable line, which contains at most 512 bytes of the file .lock.
 #include <sys/file.h>
 
 #include <thread>
@@ -31,8 +31,8 @@ std::string holder_by_lock(const ScratchDirectory& directory, std::span<const st
   return line;
 }
 
-/// Returns the holder that Heartbeat::holder finds. Meanwhile another thread writes the file again and again: `text`,
-/// then a line "a" before `text`, and so on.
+/// Returns the holder that Heartbeat::holder finds. Meanwhile, another thread writes the file again and again: in turn
+/// `text`, and `text` after a line "a".
 std::string holder_by_heartbeat(const ScratchDirectory& directory, const std::string& text) {
   using std::chrono::milliseconds;
   const std::string path = directory.write(".heartbeat", std::as_bytes(std::span(text)));
@@ -54,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto bytes = std::as_bytes(std::span(data, size));
   const std::string line = holder_by_lock(directory, bytes);
   fuzz_check(line.size() < 1024 && is_one_line(printable(line)));
-  if (size % 16 != 0) return 0;  // the rest is slow, so only some inputs run it
+  if (size % 16 != 0) return 0;  // the code below is slow, so only some inputs run it
   fuzz_check(is_one_line(printable(holder_by_heartbeat(beating, std::string(data, data + size)))));
   return 0;
 }

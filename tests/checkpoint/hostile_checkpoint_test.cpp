@@ -21,8 +21,8 @@ using testing::write_text;
 
 class HostileCheckpoint : public ::testing::Test {
  protected:
-  /// Applies `change` to a checkpoint of the small state, and writes a header that matches the result. Returns the
-  /// path.
+  /// Applies `change` to the HDF5 image of a checkpoint of the small state, and writes a header that matches the
+  /// changed image. Returns the path of the checkpoint.
   template <typename Change>
   std::filesystem::path forged(Change change) const {
     const auto path = directory_.path() / "c.h5";

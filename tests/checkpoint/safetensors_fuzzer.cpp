@@ -1,5 +1,6 @@
 // libFuzzer target: for any file, the reader of safetensors must neither crash nor read beyond the data. If it rejects
-// the file, it must report one line and exit code 65. In half of the mutations, the length of the header is corrected.
+// the file, it must report one line and exit code 65. In half of the mutations, the target corrects the stored length
+// of the header.
 #include <cstring>
 
 #include "src/checkpoint/array_files.h"

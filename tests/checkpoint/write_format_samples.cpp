@@ -43,7 +43,7 @@ void write_samples(const std::filesystem::path& directory) {
     events.histogram("layer1/weights", first_step, histogram_of(std::vector<float>{-2, 0, 0, 1e-3f, 5}));
   };
   log(0, 10, 0);
-  log(6, 8, 0.5);  // as by a second run that resumes at step 6, after the first one was killed
+  log(6, 8, 0.5);  // as a second run does that resumes at step 6 after a first run was killed
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ fs::path scratch(const std::string& name) {
   return folder;
 }
 
-/// Waits until `file` exists. A child writes it when it is ready.
+/// Waits until `file` exists. A child creates the file when the child is ready.
 void await(const fs::path& file) {
   for (int i = 0; i < 1000 && !fs::exists(file); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   ASSERT_TRUE(fs::exists(file)) << file;
@@ -95,7 +95,7 @@ struct UsualSignals {
   }
 };
 
-/// The child must not inherit that stop signals are blocked.
+/// The parent blocks stop signals. The child must not inherit this.
 TEST(RunChild, TheChildReceivesSignals) {
   const UsualSignals usual_signals;
   hold_stop_signals();

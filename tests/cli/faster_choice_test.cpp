@@ -5,7 +5,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Returns the advice for a faster training, instead of a training of `network` on `files` with images of `image_size`.
+/// Returns the advice how to train faster than with `network` on `files`, with images of size `image_size`.
 std::string choice_for(const ProgramSpec& program_spec, const std::string& network, std::int64_t image_size,
                        const std::string& files = "data/train-*", bool evaluates_other_size = false) {
   TrainOptions options = program_spec.defaults;
@@ -27,7 +27,7 @@ TEST(FasterChoice, IsASmallNetworkOnSmallPictures) {
             "--model airbench94 (5 times less work per image), or fewer steps (--epochs, --max-steps)");
 }
 
-/// The fast network may reject the size of the evaluated images, so the advice resets --eval-image-size.
+/// The advised network may reject the size of the evaluated images, so the advice resets --eval-image-size.
 TEST(FasterChoice, ResetsTheSizeOfEvaluatedImages) {
   EXPECT_EQ(
       choice_for(image_program(), "airbench94", 64, "data/train-*", true),

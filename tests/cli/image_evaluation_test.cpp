@@ -1,4 +1,4 @@
-// Tests of evaluations and predictions. They run image_eval and carillon_predict as a user does.
+// Tests of evaluations and predictions. The tests run image_eval and carillon_predict as a user does.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -96,7 +96,7 @@ TEST_F(ImageProgramsTest, PredictionsSeePicturesAsTheConversionDoes) {
   EXPECT_GT(value(0, 2, 0, 0), 200);
   for (const std::size_t i : {std::size_t{0}, std::size_t{7}, std::size_t{15}}) {
     EXPECT_NEAR(value(1, 0, 7, i), value(3, 0, 7, i), 12);  // one picture as TIFF and as JPEG
-    EXPECT_NEAR(value(2, 0, i, 8), value(3, 0, 7, i), 2);   // stored rotated by 90 degrees
+    EXPECT_NEAR(value(2, 0, i, 8), value(3, 0, 7, i), 2);   // picture 2 is stored rotated by 90 degrees
   }
   expect_failure("carillon_predict --checkpoint " + at("blue") + " " + at("shown.npz"), ExitCode::data,
                  "neither a JPEG nor a PNG");

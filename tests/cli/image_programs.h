@@ -28,7 +28,7 @@ class ImageProgramsTest : public ::testing::Test {
 
   static std::string at(const std::string& name) { return (root_ / name).string(); }
 
-  /// Writes a picture of stripes. Each i has another picture size.
+  /// Writes a picture of stripes. The size of the picture depends on i.
   static void put(const std::string& name, int i) {
     Picture picture{.height = 20 + i % 7, .width = 30 - i % 5, .channels = 3, .pixels = {}};
     for (std::int64_t p = 0; p < picture.height * picture.width; ++p) {

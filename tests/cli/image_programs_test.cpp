@@ -1,4 +1,4 @@
-// Tests of trainings on a folder of pictures. They run image_train as a user does.
+// Tests of trainings on a folder of pictures. The tests run image_train as a user does.
 #include <gmock/gmock.h>
 
 #include <array>
@@ -60,8 +60,8 @@ TEST_F(ImageProgramsTest, TrainForEpochs) {
   EXPECT_FALSE(fs::exists(at("none")));
 }
 
-/// A checkpoint contains the description of its network, so the program need not know the network's name. An example is
-/// resnet18_cifar, which was called resnet18 in earlier versions.
+/// A checkpoint contains the description of its network, so the program need not know the network's name. For example,
+/// earlier versions called resnet18_cifar resnet18.
 TEST_F(ImageProgramsTest, UseCheckpointsOfNetworksWithUnknownNames) {
   const std::string small = "--image-size 16 --batch-size 2 --data '" + at("set/train-*") + "' --train-dir ";
   expect_done("image_train --model resnet18_cifar " + small + at("known") + " --max-steps 1");
@@ -133,7 +133,7 @@ TEST_F(ImageProgramsTest, ChooseThePrecisionThatSuitsTheNetworkAndTheProcessor) 
   };
   const std::string found = predictions("auto");
   EXPECT_EQ(found, predictions(bf16 ? "bf16" : "fp32"));
-  if (bf16) {  // without these instructions, bf16 is emulated, which takes long
+  if (bf16) {  // a processor without these instructions emulates bf16, which takes long
     EXPECT_NE(found, predictions("fp32"));
   }
 }
@@ -278,7 +278,7 @@ TEST_F(ImageProgramsTest, FitTheirScheduleIntoTheirTime) {
   ASSERT_TRUE(pace);
   EXPECT_EQ(pace->last_step, saved.front());
   std::istringstream lines(testing::read_text(root_ / "budget/metrics.jsonl"));
-  double step = 0.0, position = 0.0, left = 0.0;  // of the last plan in the log
+  double step = 0.0, position = 0.0, left = 0.0;  // from the last plan in the log
   for (std::string line; std::getline(lines, line);) {
     const nlohmann::json json = nlohmann::json::parse(line);
     if (json.contains("planned_steps")) {

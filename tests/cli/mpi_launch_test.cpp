@@ -9,8 +9,8 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Returns a command that begins with mpirun. Root must explicitly allow that Open MPI runs as root; for other users,
-/// this option must not be there.
+/// Returns a command that begins with mpirun. If the user is root, the command must have the option that allows Open
+/// MPI to run as root; for other users, it must not have this option.
 std::vector<std::string> of_mpirun(const std::string& ranks, const std::vector<std::string>& more) {
   std::vector<std::string> words{"mpirun", "-np", ranks};
   if (geteuid() == 0) words.emplace_back("--allow-run-as-root");

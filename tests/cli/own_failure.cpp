@@ -1,7 +1,7 @@
 // An MPI program whose ranks fail in one of three ways: own_failure alone|together|each.
 // alone: only the last rank fails; the others wait for it.
 // together: the last rank fails, and all ranks know it.
-// each: every rank fails, and none knows that others fail.
+// each: every rank fails, and no rank knows that other ranks fail.
 #include <string_view>
 
 #include "src/cli/launch/mpi_main.h"

@@ -78,8 +78,8 @@ TEST_F(OwnRanks, StartOnThisMachineInAnAllocationOfSlurm) {
   EXPECT_THAT(outcome.output, HasSubstr("; 2 ranks on"));
 }
 
-/// If srun starts a program without PMIx, it sets these variables. They would make Open MPI look for srun as its
-/// launcher.
+/// If srun starts a program without PMIx, it sets these variables. With these variables, Open MPI would try to use srun
+/// as its launcher.
 TEST_F(OwnRanks, AProgramThatIsAloneLeavesItsLauncher) {
   const std::string step = "SLURM_JOBID=7 SLURM_JOB_ID=7 SLURM_NODELIST=$(hostname) SLURM_STEP_ID=0 SLURM_PROCID=0 ";
   for (const std::string& launcher :
@@ -129,7 +129,7 @@ TEST_F(OwnRanks, EndWithTheExitCodeOfTheRun) {
   expect_failure("mnist_train --ranks 0.5", ExitCode::usage, "--ranks: '0.5' is not a whole number of at least 0");
 }
 
-/// First case: all ranks are killed. Second case: one rank is killed, and the others report this before they end.
+/// First case: all ranks are killed. Second case: one rank is killed, and the other ranks report this before they end.
 TEST_F(OwnRanks, EndWith71IfASignalEndedARank) {
   for (const auto& [says, line] : {std::pair("", "mnist_train: signal 9 (Killed) ended a rank or mpirun"),
                                    std::pair("echo saved | tee -a $CARILLON_ERROR_FILE >&2;", "saved")}) {

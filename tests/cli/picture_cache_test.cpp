@@ -101,13 +101,13 @@ TEST_F(PictureCache, PicturesWithOtherTimesOrInAnotherFolderAreRecognisedByTheir
   fs::last_write_time(root_ / "pictures/cat/3.png", fs::file_time_type::clock::now() - std::chrono::hours(1));
   ASSERT_TRUE(convert());
   EXPECT_TRUE(is_marked());
-  EXPECT_TRUE(holds_conversion(look(), {data(), {"--validation-share", "0.25"}}));  // needs no reading of the pictures
+  EXPECT_TRUE(holds_conversion(look(), {data(), {"--validation-share", "0.25"}}));  // without reading the pictures
   fs::rename(root_ / "pictures", root_ / "moved");
   PictureFolder moved = look_through({root_ / "moved"});
   const Conversion conversion{data(), {"--validation-share", "0.25"}};
   ASSERT_TRUE(convert_if_changed(moved, conversion, FolderLock(data()), tfrecord_convert));
   EXPECT_TRUE(is_marked());
-  // If the contents are equal, the records also belong to pictures with the former path.
+  // If the contents of the pictures are equal, the records also hold the conversion of the pictures at the former path.
   EXPECT_FALSE(holds_conversion({before.path, before.fingerprint, ""}, conversion));
   EXPECT_TRUE(holds_conversion({before.path, before.fingerprint, moved.contents}, conversion));
 }
@@ -210,7 +210,7 @@ TEST_F(PictureCache, EqualRunsThatStartTogetherShareTheRecords) {
     return tfrecord_convert(words);
   };
   const PictureFolder pictures = look();
-  const auto start = [&] {  // each run has its own descriptors, as a separate process has
+  const auto start = [&] {  // each run has its own file descriptors, as a separate process does
     return std::async(std::launch::async, [&, own = PictureFolder(pictures)]() mutable {
       return convert_if_changed(own, {data(), {}}, FolderLock(data()), slow);
     });

@@ -32,8 +32,8 @@ TEST(PictureOptions, InceptionHasPixelsFromMinus1To1AndTorchvisionsCrops) {
   EXPECT_EQ(decoding(Preprocessing::inception).resampling, Resampling::antialiased);
 }
 
-/// Source: tensorflow/models, official/vision/image_classification/resnet/imagenet_preprocessing.py. There, pixels are
-/// between 0 and 255; here, they are between 0 and 1.
+/// Source: tensorflow/models, official/vision/image_classification/resnet/imagenet_preprocessing.py. In TensorFlow's
+/// code, pixels are between 0 and 255; in Carillon, they are between 0 and 1.
 TEST(PictureOptions, TensorflowSubtractsImagenetsMeansFromPixelsOf255) {
   const PixelNormalization normalization = normalization_of(Preprocessing::tensorflow);
   EXPECT_THAT(normalization.mean, ElementsAre(FloatEq(123.68f / 255), FloatEq(116.78f / 255), FloatEq(103.94f / 255)));

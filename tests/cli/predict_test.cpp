@@ -1,4 +1,4 @@
-// Tests of carillon_predict with a network of mnist_train: which image the network sees, and the JSON output.
+// Tests of carillon_predict with a network of mnist_train: the image that the network gets, and the JSON output.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -84,7 +84,8 @@ TEST_F(PredictTest, CsvHasALineForEachPictureWithAColumnForEachClass) {
   EXPECT_EQ(run(command + " --json").code, 64);
 }
 
-/// The checkpoint determines the image size. The program must reject a size that needs more memory than the host has.
+/// The checkpoint determines the image size. The program must reject a checkpoint whose image size needs more memory
+/// than the host has.
 TEST_F(PredictTest, ABatchBeyondTheMemoryIsRefused) {
   const Outcome trained =
       run("image_train --model resnet18 --image-size 32 --classes 2 --data synthetic --batch-size 2 --max-steps 0 "

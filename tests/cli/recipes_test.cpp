@@ -23,7 +23,8 @@ class RecipesTest : public testing::Test, public testing::WithParamInterface<std
 INSTANTIATE_TEST_SUITE_P(All, RecipesTest, testing::ValuesIn(recipe_names()),
                          [](const auto& recipe) { return recipe.param; });
 
-/// Runs the program on noise. The run ends with the error that the train directory cannot be created.
+/// Runs the recipe's program on noise. If the program accepts all options, the run ends with the error that the train
+/// directory cannot be created.
 TEST_P(RecipesTest, AreTakenByTheirProgram) {
   const std::string file = (recipes / (GetParam() + ".cfg")).string(), text = read_bytes(file);
   std::smatch program;

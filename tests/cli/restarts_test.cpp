@@ -62,8 +62,8 @@ class RunWithRestarts : public testing::Test {
   }
   ~RunWithRestarts() override { fs::remove_all(directory_); }
 
-  /// Returns the exit code of run_with_restarts. `script` is the program, a shell script. Its variable `n` is the
-  /// number of the start, from 1.
+  /// Returns the exit code of run_with_restarts. `script` is the program, a shell script. In the script, the variable
+  /// `n` is the number of the start, from 1.
   int run(const std::string& script, std::int64_t restarts) {
     const std::string text = "echo \"$3 $4\" >>" + log_.string() + "; n=$(wc -l <" + log_.string() + "); cd " +
                              directory_.string() + "; lost() { echo 71 >>$CARILLON_CODE_FILE; exit 137; }; " + script;

@@ -1,4 +1,5 @@
-// Tests which options a program rejects before it reads a file, which precision it stores, and the errors of ranks.
+// Tests which options a program rejects before it reads a file, which precision a checkpoint stores, and what a run
+// prints if ranks fail.
 #include <gmock/gmock.h>
 
 #include "tests/data/program_fixture.h"
@@ -62,14 +63,14 @@ TEST_F(Startup, PrintsItsVersionAndSources) {
   }
 }
 
-/// Without this error, each process would train alone on the same files.
+/// Without the error that this test expects, each process would train alone on the same files.
 TEST_F(Startup, RefusesToBeOneOfManyThatMpiDoesNotSee) {
   for (const char* variable : {"PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
     expect_one_line(run("mnist_train --device cpu", std::string(variable) + "=4 "), ExitCode::usage,
                     std::string("4 processes were started (") + variable + "), but MPI sees only this one");
     EXPECT_EQ(run("mnist_train --help", std::string(variable) + "=1 ").code, 0);
   }
-  // Started by 4 commands mpirun -np 1.
+  // As if 4 commands `mpirun -np 1` had started the processes.
   EXPECT_EQ(run("mnist_train --help", "PMI_SIZE=4 OMPI_COMM_WORLD_SIZE=1 ").code, 0);
   EXPECT_EQ(run("mnist_train --help", "SLURM_STEP_NUM_TASKS=3 SLURM_PTY_PORT=7 ").code, 0);
   expect_one_line(run("mnist_train --device cpu", "SLURM_STEP_NUM_TASKS=3 "), ExitCode::usage,

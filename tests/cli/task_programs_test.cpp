@@ -1,5 +1,5 @@
-// Tests of multi-label and regression trainings, from pictures and a CSV file to predictions. They run the programs as
-// a user does.
+// Tests of multi-label and regression trainings, from pictures and a CSV file to predictions. The tests run the
+// programs as a user does.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 constexpr const char* two_ranks = "mpirun --allow-run-as-root --oversubscribe -np 2 ";
 constexpr const char* four_ranks = "mpirun --allow-run-as-root --oversubscribe -np 4 ";
 
-/// Has records of pictures that are red, blue, both or neither, and more or less bright. The labels are the colours;
-/// the number is the brightness in percent. The pictures are converted once.
+/// Has records of pictures that are red, blue, both or neither, and more or less bright. A record's labels are the
+/// colours, and its number is the brightness in percent. The pictures are converted once.
 class TaskProgramsTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -78,8 +78,8 @@ class TaskProgramsTest : public testing::Test {
   static std::string evaluate(const std::string& set, const std::string& directory) {
     return "image_eval --data '" + at(set) + ".set/validation-*' --checkpoint " + at(directory);
   }
-  /// Expects that trainings with micro-batches have equal bits at 1, 2 and 4 ranks, and if they resume with another
-  /// number of ranks.
+  /// Expects that trainings with micro-batches have equal bits at 1, 2 and 4 ranks, and also if a training resumes with
+  /// another number of ranks.
   static void expect_same_bits(const std::string& set, const std::string& more) {
     const std::string options = "--global-batch 16 --micro-batch 4 --schedule-steps 3 --mixup 0.4 " + more;
     expect_done(train(set, set + "one", options + " --max-steps 3"));
@@ -103,7 +103,7 @@ TEST_F(TaskProgramsTest, ANetworkLearnsLabelsAndNamesThem) {
   EXPECT_THAT(evaluated.output, HasSubstr("F1 at probability 0.5 = "));
   for (const nlohmann::json& line : predictions("--checkpoint " + at("learnt") + " " + at("in"))) {
     const int i = std::stoi(fs::path(line["file"].get<std::string>()).stem());
-    if (i < 15) continue;  // the first 15 pictures are too dark
+    if (i < 15) continue;  // the first 15 pictures are too dark to test
     std::set<std::string> expected, found;
     if (i % 2 == 0) expected.insert("red");
     if (i / 2 % 2 == 0) expected.insert("blue");

@@ -22,7 +22,7 @@ class CommunicatorTest : public ::testing::TestWithParam<const char*> {
   std::unique_ptr<Communicator> communicator_ = make_host_communicator(mpi_world(), hosts_);
 };
 
-/// Returns the sum of `parts`, added in the order SumOrder::tree (core/reduction.h).
+/// Returns the elementwise sum of `parts`, added in the order SumOrder::tree (core/reduction.h).
 std::vector<float> tree_sum(const std::vector<std::vector<float>>& parts) {
   std::vector<const float*> places;
   for (const std::vector<float>& part : parts) places.push_back(part.data());
@@ -120,7 +120,7 @@ TEST_P(CommunicatorTest, ALateRanksGradientsAreWaitedForAndReadBeforeTheyChange)
       std::memcpy(array.data() + begin, mine.data() + begin, bucket * sizeof(float));
       communicator_->start_allreduce_mean(array.subspan(begin, bucket), stream);
     }
-    if (step % 2 == 1) be_late((late + 1) % mpi_world().size());  // the next rank is late before finish
+    if (step % 2 == 1) be_late((late + 1) % mpi_world().size());  // the rank after `late` is late before finish
     communicator_->finish(stream);
     ASSERT_TRUE(equal_bits(array, expected_mean(hosts_, step, count))) << "step " << step;
   }
@@ -192,7 +192,7 @@ TEST(Communicator, ABucketIsUnderWayBetweenHostsAsSoonAsItHasClosed) {
     try {
       limited->finish(device.stream());
       ADD_FAILURE() << "did not wait";
-    } catch (const Error& error) {  // the last rank sends its part, but never calls finish
+    } catch (const Error& error) {  // expected: the last rank sends its part, but never calls finish
       EXPECT_EQ(error.what(), fmt::format("waited 0.2 s for rank {} in an all-gather", last));
     }
   }

@@ -35,7 +35,7 @@ class CpuShareTest : public ::testing::Test {
   static constexpr const char* policy_ = "OMPI_MCA_hwloc_base_binding_policy";
   const Mpi& mpi_ = mpi_world();
   const CpuTopology topology_;
-  const std::vector<int> usable_ = topology_.allowed_cpus(getppid());  // CPUs of the parent process, mpirun
+  const std::vector<int> usable_ = topology_.allowed_cpus(getppid());  // CPUs that mpirun, the parent process, may use
   const int threads_ = omp_get_max_threads();
 };
 

@@ -1,6 +1,6 @@
 // FakeGpu: a device whose streams run one piece of work at a time. A seed determines the order, so that every order
-// that the events allow can happen. Its memory is host memory. An operation changes the memory only when its stream
-// reaches the operation.
+// that the events allow can happen. The device's memory is host memory. An operation changes the memory only when the
+// stream reaches the operation.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,8 @@ class FakeGpu;
 class FakeStream final : public Stream {
  public:
   explicit FakeStream(FakeGpu& gpu) : gpu_(gpu) {}
-  /// Enqueues `work`. It can run when all earlier work of the stream is done and `ready` returns true.
+  /// Enqueues `work` on the stream. `work` can run when all earlier work of the stream is done and `ready` returns
+  /// true.
   void give(
       std::function<void()> work, std::function<bool()> ready = [] { return true; }) const {
     queue_.push_back({std::move(work), std::move(ready)});
@@ -89,7 +90,7 @@ class FakeGpu : public Device {
     piece.work();
     return true;
   }
-  /// Runs 0 to 3 pieces of work, as a device makes progress while the host does something else.
+  /// Runs 0 to 3 pieces of work, because a device makes progress while the host does other work.
   void go_on_a_little() {
     for (unsigned pieces = random_() % 4; pieces > 0 && go_on();) --pieces;
   }

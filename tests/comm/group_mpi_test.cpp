@@ -115,8 +115,8 @@ TEST_P(GroupTest, OfASplitHasTheMembersOfEqualColorOrderedByKey) {
   EXPECT_EQ(values, sum_of(ranks, 1003));
 }
 
-/// `call` must wait for the last rank, which does not call it. Expects an error within the limit, which names this
-/// rank.
+/// Calls `call`, a collective operation, on all ranks except the last one. Expects that the call fails within the time
+/// limit, with an error that names the last rank.
 template <typename Call>
 void expect_to_miss_the_last_rank(const std::string& operation, const Call& call) {
   const int last = mpi_world().size() - 1;

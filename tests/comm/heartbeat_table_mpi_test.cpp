@@ -14,7 +14,7 @@ namespace {
 
 class HeartbeatTableTest : public ::testing::Test {
  protected:
-  /// Sets this rank's step and phase, and waits until every rank has set its own.
+  /// Sets this rank's step and phase, and waits until every rank has set its own step and phase.
   void be_at(std::int64_t step, Phase phase) {
     table_.own().step = step;
     table_.own().phase = static_cast<int>(phase);

@@ -9,8 +9,8 @@
 namespace carillon::testing {
 namespace {
 
-/// Returns the error of a wait for the ranks 10 to 39 in which some never arrive. `missing`: their indices among these
-/// ranks.
+/// Returns the error of a wait for the ranks 10 to 39, some of which never arrive. `missing`: indices of these missing
+/// ranks, from 0 for rank 10.
 std::string error_of(const std::vector<int>& missing) {
   std::vector<int> ranks;
   for (int rank = 10; rank < 40; ++rank) ranks.push_back(rank);
@@ -47,7 +47,8 @@ TEST(BoundedWait, EndsWhenAllHaveComeEvenAtTheLimit) {
                           "a test", 1, [&] { return arrived; }, arrives_now));
 }
 
-/// All ranks arrive after the last poll and before the wait asks which ranks are missing.
+/// All ranks arrive after the wait's last poll, but before it determines which ranks are missing. So no rank is
+/// missing.
 TEST(BoundedWait, AsksNoWatchAboutNobody) {
   struct StallDetector final : WaitObserver {
     void still_waiting(std::string_view, std::span<const int> ranks, double) override {

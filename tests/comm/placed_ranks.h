@@ -14,7 +14,7 @@
 
 namespace carillon::testing {
 
-/// Returns the simulated host of each rank. `placement`: one of the names below.
+/// Returns the number of the simulated host of each rank. `placement`: one of the names in this function.
 inline std::vector<int> hosts_of(const std::string& placement) {
   const int size = mpi_world().size();
   std::vector<int> hosts;
@@ -33,8 +33,8 @@ inline std::vector<float> contribution(int rank, int step, std::size_t count) {
   return random_values(count, static_cast<std::uint64_t>(1000 * step + rank));
 }
 
-/// Computes the mean with the documented bits: adds the ranks of each host, then the sums of the hosts, and multiplies
-/// the sum by the factor.
+/// Computes the mean with the documented bits: adds the values of each host's ranks, then adds the sums of the hosts,
+/// and multiplies the total by the factor 1 / (number of ranks).
 inline std::vector<float> expected_mean(const std::vector<int>& hosts, int step, std::size_t count) {
   std::vector<std::vector<float>> sums;
   for (int host = 0; host <= *std::max_element(hosts.begin(), hosts.end()); ++host) {

@@ -28,7 +28,7 @@ std::vector<float> contribution(int rank, std::size_t count) {
   return random_values(count, static_cast<std::uint64_t>(rank));
 }
 
-/// Adds the contributions of all ranks in rank order, then multiplies the sum by the factor.
+/// Adds the contributions of all ranks in rank order, then multiplies each sum by the factor that makes it a mean.
 std::vector<float> expected_means(std::size_t count) {
   const int size = mpi_world().size();
   std::vector<float> sums = contribution(0, count);

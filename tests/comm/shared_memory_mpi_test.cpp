@@ -24,7 +24,7 @@ class SharedSegmentTest : public ::testing::Test {
     std::filesystem::remove_all(directory_);
   }
 
-  /// Expects that all ranks see the same memory. Sets the first element of each rank's part to rank + 1. The other
+  /// Expects that all ranks see the same memory. Sets the first element of each rank's part to rank + 1. All other
   /// elements must be 0.
   void expect_one_memory(const SharedSegment& segment) const {
     const auto first = [&](int rank) { return reinterpret_cast<int*>(segment.part(rank)); };
@@ -39,7 +39,7 @@ class SharedSegmentTest : public ::testing::Test {
     mpi_.barrier();
   }
 
-  /// Returns the size of a rank's part. Each rank has another size.
+  /// Returns the size of a rank's part in bytes. The sizes of the ranks differ.
   static std::size_t bytes(int rank) { return sizeof(int) * static_cast<std::size_t>(1 + 5000 * rank); }
   const Members& ranks() const { return mpi_.ranks().local; }
 

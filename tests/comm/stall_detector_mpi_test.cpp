@@ -34,8 +34,8 @@ class StallDetectorTest : public ::testing::Test {
   int last() const { return mpi_.size() - 1; }
   bool is_last() const { return mpi_.rank() == last(); }
 
-  /// The last rank does `work`, and the others wait for it. Returns the error by which this rank's wait ends; empty if
-  /// there is none.
+  /// The last rank does `work`, and the other ranks wait for the last rank. Returns the error with which this rank's
+  /// wait ends; empty if it ends without an error.
   template <typename Work>
   std::string looks_while_last(StallDetector& stall_detector, const Work& work, double seconds = long_enough) {
     stall_detector.enter(Phase::compute, 7);
@@ -45,7 +45,8 @@ class StallDetectorTest : public ::testing::Test {
     return "";
   }
 
-  /// Waits for `ranks`, at most `longest` seconds. Returns the error by which this wait ends; empty if there is none.
+  /// Waits for `ranks`, at most `longest` seconds. Returns the error with which the wait ends; empty if it ends without
+  /// an error.
   std::string error_of_looks(StallDetector& stall_detector, std::span<const int> ranks,
                              double longest = long_enough) const {
     try {
@@ -56,7 +57,7 @@ class StallDetectorTest : public ::testing::Test {
     return "";
   }
 
-  /// Gathers the errors of all ranks, and returns those that are not empty.
+  /// Gathers the error texts of all ranks, and returns the texts that are not empty.
   std::vector<std::string> errors_of_all(const std::string& own) {
     std::vector<std::string> all = mpi_.all_gather(own);
     std::erase(all, "");
@@ -156,7 +157,7 @@ TEST_F(StallDetectorTest, PhasesThatAreNoPartOfAStepMayTakeFourTimesAsLong) {
   mpi_.barrier();
 }
 
-/// Simulates a job that is suspended: the clocks advance, but no rank runs.
+/// Simulates a suspended job: the clocks advance, but no rank runs.
 TEST_F(StallDetectorTest, TimeInWhichTheLookingProcessDidNotRunDoesNotCount) {
   if (mpi_.size() == 1) return;
   StallDetector stall_detector(mpi_, {.stall_seconds = 1.5, .ends_own_stall = false});
@@ -212,7 +213,7 @@ TEST_F(StallDetectorTest, IsInformedOfEveryWaitOfTheRun) {
 TEST_F(StallDetectorTest, AWaitForOtherHostsAloneEndsAfterATimeAndAHalf) {
   StallDetector stall_detector(mpi_, {.stall_seconds = 1.0, .ends_own_stall = false});
   mpi_.barrier();
-  // Begin a second step: then all ranks have certainly left the phases before the first step.
+  // Begin a second step, so that all ranks have certainly left the phases before the first step.
   stall_detector.enter(Phase::compute, 6);
   stall_detector.enter(Phase::data, 7);
   stall_detector.enter(Phase::compute, 7);
@@ -225,7 +226,8 @@ TEST_F(StallDetectorTest, AWaitForOtherHostsAloneEndsAfterATimeAndAHalf) {
   EXPECT_THAT(told.front(), ::testing::HasSubstr(" on other hosts in averaging without a response"));
 }
 
-/// The first rank of the other host may still write a checkpoint. This host cannot know.
+/// The first rank of the other host may still be writing a checkpoint, and this host cannot know whether it does. So
+/// the limit is longer.
 TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongerAfterACheckpoint) {
   StallDetector stall_detector(mpi_, {.stall_seconds = 1.0, .ends_own_stall = false});
   mpi_.barrier();
@@ -238,7 +240,8 @@ TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongerAfterACheckpoint) {
   mpi_.barrier();
 }
 
-/// When the run starts, ranks of another host may copy files, which may take longer than a checkpoint.
+/// When the run starts, ranks of another host may copy files, which may take longer than a checkpoint. So the limit is
+/// the longest one.
 TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongestAfterTheStart) {
   StallDetector stall_detector(mpi_, {.stall_seconds = 0.25, .ends_own_stall = false});
   mpi_.barrier();
@@ -263,8 +266,8 @@ TEST_F(StallDetectorTest, PassesTheLineToTheFunctionThatEndsTheRun) {
   EXPECT_EQ(errors_of_all(line).size(), 1u);
 }
 
-/// A rank waits, longer than stall_seconds, for a rank that is alive. Neither rank hangs, so the detector must not end
-/// them.
+/// A rank waits, longer than stall_seconds, for a rank that is alive. Neither of the two ranks hangs, so the detector
+/// must end neither.
 TEST_F(StallDetectorTest, ARankThatWaitsLongIsNotEnded) {
   if (mpi_.size() == 1) return;
   StallDetector stall_detector(mpi_, {.stall_seconds = 0.8});

@@ -115,7 +115,7 @@ TEST_F(OutputFile, IsNoLargerThanItsReadersAccept) {
 }
 
 TEST_F(OutputFile, HasATemporaryNameOfItsOwn) {
-  NewFile first(path("a")), second(path("a"));  // as in two containers that have processes with the same id
+  NewFile first(path("a")), second(path("a"));  // as in two containers, two writers with equal process ids
   first.write(bytes_of("1"));
   second.write(bytes_of("2"));
   for (const auto& entry : std::filesystem::directory_iterator(directory_.path())) {

@@ -50,7 +50,7 @@ TEST(ManualTest, HelpHasUsagePurposeOptionsAndExitCodes) {
 TEST(ManualTest, TheManPageHoldsTextAsItIs) {
   const std::string page = man_page(sample());
   EXPECT_THAT(page, HasSubstr(".SH NAME\nbell \\- rings a bell\n"));
-  // Groff would take an unescaped . for a macro, and an unescaped \ for an escape.
+  // Groff would treat an unescaped . as a macro, and an unescaped \ as an escape.
   EXPECT_THAT(page, HasSubstr("\n\\&.hidden\nback\\eslash\n"));
   EXPECT_THAT(page, HasSubstr("\\fB\\-\\-times\\fR \\fIN\\fR\nhow often (default: 3)\n"));
   EXPECT_THAT(page, HasSubstr("\\fB\\-\\-help\\fR, \\fB\\-h\\fR\n"));

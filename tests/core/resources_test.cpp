@@ -84,7 +84,7 @@ TEST(CoresWithin, IsThePartOfAQuotaRoundedUp) {
 TEST(Memory, IsLimitedByTheAddressSpace) {
   const pid_t child = fork();
   if (child == 0) {
-    // `returned`: what the process may free meanwhile.
+    // `left`: bytes that the process may still allocate. `returned`: bytes that the process may free meanwhile.
     constexpr rlim_t left = rlim_t{64} << 20, returned = rlim_t{1} << 20;
     rlim_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;

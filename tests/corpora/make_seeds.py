@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the initial inputs of the fuzz targets' corpora: make_seeds.py DIRECTORY
 
-The inputs are samples of TensorFlow and of published data sets (tests/data/samples), option files (jobs/recipes), and short
-texts in this file. docs/developer-guide/tests.md describes how inputs found by fuzzing are merged.
+The inputs are samples of TensorFlow and of published data sets (tests/data/samples), option files (jobs/recipes), and
+short texts in this script. docs/developer-guide/tests.md describes how to add inputs that fuzzing has found.
 """
 import argparse
 import bz2
@@ -50,7 +50,8 @@ def feature(key, kind, values):
 
 
 def example_seeds():
-    """Returns tf.train.Examples with the keys that the fuzz target reads, encoded in the ways of several writers."""
+    """Returns tf.train.Examples with the keys that the fuzz target reads, each encoded as one of several writers
+    encodes them."""
     image, label = feature(b"i", 1, field(1, bytes(range(16)))), feature(b"l", 3, field(1, varint(7)))
     floats = feature(b"f", 2, field(1, struct.pack("<2f", 1, 2)))
     many = feature(b"p", 3, field(1, bytes(32)))

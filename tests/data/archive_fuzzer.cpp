@@ -1,7 +1,8 @@
-// Fuzzes the archives that tfrecord_convert reads: tar, plain or compressed. Either an input must be rejected with a
-// line that names the file, or its members must have their declared sizes, within the given bound.
+// Fuzzes the archives that tfrecord_convert reads: tar, plain or compressed. Either the reader must reject an input
+// with a line that names the file, or each member of the archive must have its declared size, which must not exceed the
+// given bound.
 //
-// Mutations of plain archives get correct checksums in their headers.
+// After a mutation of a plain archive, the fuzzer corrects the checksums in the headers.
 #include "src/data/convert/source_file.h"
 
 #include "tests/support/fuzzing.h"

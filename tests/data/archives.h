@@ -12,7 +12,7 @@
 
 namespace carillon {
 
-/// `member` begins with a tar header. Writes the checksum of this header.
+/// Writes the checksum into the tar header with which `member` begins.
 inline void put_tar_checksum(std::string& member) {
   std::fill_n(member.begin() + 148, 8, ' ');
   unsigned sum = 0;

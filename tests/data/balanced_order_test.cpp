@@ -75,7 +75,8 @@ TEST(BalancedOrder, UnshuffledItTakesGroupsAndRecordsInOrder) {
   EXPECT_EQ(records_of(order, 0, 12), (std::vector<std::uint64_t>{0, 1, 2, 3, 1, 5, 4, 1, 7, 6, 1, 2}));
 }
 
-// An implementation in Python computed these numbers, as in sample_order_test.cpp.
+// An implementation in Python computed these numbers. They must not change (see the same test in
+// sample_order_test.cpp).
 TEST(BalancedOrder, DoesNotChangeBetweenReleases) {
   SampleOrder order = order_of();
   EXPECT_EQ(records_of(order, 0, 30), (std::vector<std::uint64_t>{8, 2, 1, 1, 7, 0, 6, 1, 5, 1, 4, 7, 1, 3, 5,

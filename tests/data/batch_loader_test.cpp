@@ -9,8 +9,8 @@
 namespace carillon {
 namespace {
 
-/// Parameter: 0 for a dataset in memory; otherwise the number of threads that decode ahead. Both must give equal
-/// results.
+/// Parameter: 0 for a dataset in memory; otherwise the number of threads that decode ahead. The results must be equal
+/// for all parameters.
 class BatchLoaderTest : public ScratchTest, public testing::WithParamInterface<int> {
  protected:
   Dataset dataset(int count) const {
@@ -19,7 +19,8 @@ class BatchLoaderTest : public ScratchTest, public testing::WithParamInterface<i
   }
   static PrefetchSettings prefetch() { return {.thread_count = std::max(GetParam(), 1)}; }
 
-  /// Checks a batch, but not which records it contains. Returns the shades of its images, which identify the records.
+  /// Checks that each image of a batch has one shade and the label that belongs to it. Returns the shades, which
+  /// identify the records.
   static std::vector<int> shades_of(const Batch& batch) {
     std::vector<int> shades;
     EXPECT_EQ(batch.targets.size(), batch.images.size() * sizeof(std::int32_t));

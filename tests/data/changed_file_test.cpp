@@ -1,5 +1,5 @@
 // Tests of files that change while they are in use. The reader must report an error with the file's name. It must never
-// return wrong records, and a change must never cause a signal.
+// return wrong records, and a change must never cause a signal such as SIGBUS.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -39,7 +39,7 @@ class ChangedFile : public ScratchTest {
     return failure.text;
   }
 
-  /// Overwrites the file in place. Its size and time stay the same.
+  /// Overwrites the file in place, without a change of the file's size and time.
   void overwrite_unseen(const std::string& bytes) const {
     struct stat before {};
     ::stat(path("a").c_str(), &before);

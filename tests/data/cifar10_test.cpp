@@ -1,4 +1,4 @@
-// Tests of CIFAR-10: tfrecord_convert with folders and archives, and records of other formats, which are rejected.
+// Tests of CIFAR-10: tfrecord_convert reads folders and archives, and records of other formats are rejected.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ const std::shared_ptr<const RecordDecoder> cifar10_decoder =
 const std::string batch_names[] = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
                                    "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"};
 
-/// Returns two records with the labels `shade` and `shade` + 1. All bytes of an image are its label + 10.
+/// Returns two records with the labels `shade` and `shade` + 1. Each byte of an image is the image's label + 10.
 std::string batch(int shade) {
   std::string bytes;
   for (int i = shade; i < shade + 2; ++i)
@@ -38,7 +38,7 @@ class Cifar10Test : public ProgramFixture {
     for (int i = 0; i < 6; ++i) write(name + "/" + batch_names[i], batch(i));
     return path(name);
   }
-  /// Returns a tar archive of the dataset. The member `changed` has the content `content`.
+  /// Returns a tar archive of the dataset, in which the file `changed` has the content `content`.
   static std::string archive(const std::string& changed = "", const std::string& content = "") {
     std::string bytes = tar_member("./", "", '5') + tar_member("././@LongLink", "a/test_batch.bin", 'L');
     for (int i = 5; i >= 0; --i) {

@@ -34,8 +34,8 @@ class DatasetTest : public ScratchTest {
     }
   }
 
-  /// Opens and reads `bytes` in every mode. Expects each time a failure with code 65 that names the file, the record
-  /// and the byte. Returns the text of the last failure.
+  /// Opens and reads a file of `bytes` in every cache mode. Expects in each mode a failure with code 65 that names the
+  /// file, the record and the byte. Returns the text of the last failure.
   std::string damage(const std::string& bytes, int number, std::size_t offset) const {
     const std::string file = write("damaged.tfrecord", bytes);
     std::string text;
@@ -110,7 +110,7 @@ TEST_F(DatasetTest, SyntheticImagesThatChangeInMemoryAreNamed) {
 }
 
 TEST_F(DatasetTest, DensityIsTheShareOfBytesThatAreNotZero) {
-  const std::string file = write("a", mnist_records(4));  // the first image is black; the others have no zero
+  const std::string file = write("a", mnist_records(4));  // only the first image contains zeros
   for (const CacheMode cache : {CacheMode::memory, CacheMode::none}) {
     EXPECT_FLOAT_EQ(open({file}, cache).density(), 0.75f);
   }
@@ -243,7 +243,7 @@ TEST_F(DatasetTest, GzipWithoutCacheIsRefusedAsUsage) {
 TEST_F(DatasetTest, AutomaticCachesWhatFitsThisRanksShareOfMemory) {
   const std::vector<std::string> plain = {write("a", mnist_records(10))};
   EXPECT_TRUE(Dataset::open(plain, mnist_decoder, CacheMode::automatic, 2).in_memory());
-  constexpr int crowd = 2'000'000'000;  // number of ranks that share the memory: each rank has only a few bytes
+  constexpr int crowd = 2'000'000'000;  // number of ranks that share the memory, so each rank may use only a few bytes
   EXPECT_FALSE(Dataset::open(plain, mnist_decoder, CacheMode::automatic, crowd).in_memory());
   EXPECT_TRUE(Dataset::open(plain, mnist_decoder, CacheMode::memory, crowd).in_memory());
   const std::vector<std::string> gzip = {sample_path("tensorflow_gzip.tfrecord")};
@@ -262,8 +262,8 @@ TEST_F(DatasetTest, AutomaticJudgesBySeveralRecordsAndGivesUpACacheThatGrowsTooL
     if (i < large_count) features["thumbnail"].mutable_bytes_list()->add_value(large);
     append_record(bytes, example.SerializeAsString());
   }
-  // The first records are larger than the others. So the dataset estimates too few records, and begins a cache that has
-  // memory for only half of the images.
+  // The first records are larger than the others. So the dataset estimates too few records, and begins a cache although
+  // the memory suffices for only half of the images.
   const std::vector<std::string> files = {write("a", bytes)};
   const std::uint64_t limit = 784 * small_count / 2;
   const int ranks = static_cast<int>(available_memory_bytes() / 2 / limit);
@@ -284,7 +284,7 @@ TEST_F(DatasetTest, AutomaticIsNotMisledByAFirstRecordUnlikeTheOthers) {
     (*example.mutable_features()->mutable_feature())["thumbnail"].mutable_bytes_list()->add_value(thumbnail);
     append_record(bytes, example.SerializeAsString());
   }
-  const std::vector<std::string> files = {write("a", bytes)};  // as many bytes as 16,000 records like the first one
+  const std::vector<std::string> files = {write("a", bytes)};  // as large as 16,000 records of the first record's size
   const int ranks = static_cast<int>(available_memory_bytes() / 2 / (784 * 2000));
   EXPECT_TRUE(Dataset::open(files, mnist_decoder, CacheMode::automatic, ranks).in_memory());
 }

@@ -159,13 +159,13 @@ TEST(Decoder, AnImageOfTheOtherKindsChannelsIsNoneOfTheFirst) {
   EXPECT_THROW(grey_records(schema_of({})), Error);
 }
 
-/// A decoder of records of any length, as encoded images have. It uses random numbers, and sees the whole dataset
-/// before the training.
+/// A decoder of records of any length, as for encoded images. Its results depend on the stream position, and it
+/// inspects the whole dataset before the training.
 class AnyLengthDecoder final : public RecordDecoder {
  public:
   explicit AnyLengthDecoder(bool draws) : RecordDecoder({1, 2, 1}, {.type = DType::u8, .shape = {3}}), draws_(draws) {}
 
-  /// The pixels are the record's length and the position. The target is the length, times 1, 2 and 3.
+  /// Writes the record's length and the position as pixels. Writes the length times 1, 2 and 3 as the target.
   void decode(std::span<const std::uint8_t> record, std::uint64_t position, std::span<std::uint8_t> image,
               std::span<std::byte> target) const override {
     image[0] = static_cast<std::uint8_t>(record.size());
@@ -185,7 +185,7 @@ class AnyLengthDecoder final : public RecordDecoder {
 
 class OwnDecoderTest : public ScratchTest {
  protected:
-  /// Opens records of which record i has i + 1 bytes of value 1.
+  /// Opens `count` records. Record i has i + 1 bytes with the value 1.
   Dataset open(std::size_t count, bool draws, CacheMode cache = CacheMode::automatic) const {
     std::string bytes;
     for (std::size_t i = 0; i < count; ++i) append_record(bytes, std::string(i + 1, '\1'));
@@ -207,7 +207,7 @@ TEST_F(OwnDecoderTest, ASetHasTheShapesOfItsDecoder) {
 TEST_F(OwnDecoderTest, ADamagedRecordThatMayBeSkippedDoesNotPreventOpening) {
   std::string bytes;
   for (std::size_t i = 0; i < 3; ++i) append_record(bytes, std::string(i + 1, '\1'));
-  bytes[bytes.size() - 6] ^= 1;  // in the data of the last record, which find_fault reads
+  bytes[bytes.size() - 6] ^= 1;  // damages the last record's data, which find_fault reads
   const std::vector<std::string> patterns = {write("damaged", bytes)};
   const auto decoder = std::make_shared<AnyLengthDecoder>(false);
   EXPECT_EQ(failure_of([&] { Dataset::open(patterns, decoder, CacheMode::none); }).code, ExitCode::data);

@@ -1,5 +1,5 @@
-// Tests of downloads from a server on this machine: downloads that resume, are repeated or are rejected, and the files
-// that they leave.
+// Tests of downloads from a server on this machine: downloads that resume, are repeated or are rejected, and which
+// files exist afterwards.
 #include "src/data/download/download.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ std::string sha256_of(const std::string& text) {
   return sum.digits();
 }
 
-/// Returns bytes that do not repeat, so that a wrong offset gives other contents.
+/// Returns bytes that do not repeat, so that data from a wrong offset differ.
 std::string noise(std::size_t size) {
   std::string bytes(size, '\0');
   std::uint32_t state = 1;
@@ -183,7 +183,7 @@ TEST_F(DownloadTest, AServerWithoutRangesSendsTheWholeFileAgain) {
 }
 
 TEST_F(DownloadTest, AttemptsWithoutProgressEnd) {
-  // Each attempt gets the first 1000 bytes again.
+  // The server ignores ranges, so each attempt gets only the first 1000 bytes again.
   server_.set({.content = content_, .knows_ranges = false, .cut = 1000});
   const Failure failed = failure(content_);
   EXPECT_EQ(failed.code, ExitCode::io);
@@ -286,7 +286,7 @@ TEST_F(PublishedSetTest, TheChecksumIsThatOfTheDecompressedContents) {
   server_.set({.content = gzip_member(content_)});
   download_set(set(), directory_, set_download());
   EXPECT_EQ(read_text(path("file")), gzip_member(content_));
-  download_set(set(), directory_, set_download());  // only checks the file; sends no request
+  download_set(set(), directory_, set_download());  // the file exists: the call only checks it, and sends no request
   EXPECT_EQ(server_.requests().size(), 1u);
   EXPECT_THAT(notes_, HasSubstr("present, its contents are right"));
 }

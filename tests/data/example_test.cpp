@@ -91,7 +91,7 @@ TEST(Example, TheLastEntryOfAKeyCounts) {
 
 TEST(Example, SplitMessagesAreMerged) {
   expect_accepted(example(image("abcd")) + example(packed("l", 3)), "abcd", 3);
-  // A second int64_list in the same feature: its values are added to those of the first one.
+  // A second int64_list in the same feature: the parser appends the second list's values to the first list's values.
   expect_accepted(example(image("abcd") + entry("l", field(3, "") + field(3, field(1, varint(4))))), "abcd", 4);
   expect_refused(example(image("abcd") + entry("l", field(3, field(1, "\1")) + field(3, field(1, "\2")))),
                  "'l' has 2 values, not 1");
@@ -176,7 +176,7 @@ class RandomExample {
       case 5:
         return entry(key, field(3, field(1, random_bytes(below(40)))));
       case 6:
-        // The value comes before the key.
+        // In this map entry, the value comes before the key.
         return field(1, field(2, field(3, varint(8) + varint(below(20)))) + field(1, key));
       default:
         return entry(key, "") + field(1 + below(20), random_bytes(below(5)));

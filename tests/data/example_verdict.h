@@ -1,4 +1,4 @@
-// Verdict: the result of parsing an Example, by which a test compares two parsers.
+// Verdict: the result of parsing an Example. Tests compare the Verdicts of two parsers.
 #pragma once
 
 #include <cstdint>

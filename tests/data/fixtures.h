@@ -83,7 +83,7 @@ inline std::string gzip_member(const std::string& bytes) {
   return out;
 }
 
-/// Returns a serialised Example of a label and an image in which all bytes are `shade`.
+/// Returns a serialised Example with the label `label` and an image in which each byte is `shade`.
 inline std::string mnist_example(int shade, std::int64_t label, std::size_t image_bytes = 784) {
   proto::Example example;
   auto& features = *example.mutable_features()->mutable_feature();
@@ -92,7 +92,7 @@ inline std::string mnist_example(int shade, std::int64_t label, std::size_t imag
   return example.SerializeAsString();
 }
 
-/// Returns the bytes of a file with `count` such records. Record i has shade i and label i % 10.
+/// Returns the bytes of a file with `count` records of mnist_example. Record i has shade i and label i % 10.
 inline std::string mnist_records(int count) {
   std::string bytes;
   for (int i = 0; i < count; ++i) append_record(bytes, mnist_example(i, i % 10));

@@ -27,7 +27,7 @@ std::string inflated(const std::string& compressed) {
   return all;
 }
 
-/// Returns a GZIP member with this number of compressed bytes, and its uncompressed content.
+/// Returns a GZIP member of `compressed_bytes` bytes, and the content of the member.
 std::pair<std::string, std::string> member_of(std::size_t compressed_bytes) {
   std::string noise;
   std::uint32_t state = 1;

@@ -1,4 +1,4 @@
-// HttpServer: an HTTP/1.1 server on this machine. It serves one file, and can have the faults of real servers.
+// HttpServer: an HTTP/1.1 server on this machine. It serves one file, and can show faults that real servers have.
 #pragma once
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
-// Tests of index files: they are read as written, are used only if the data files have not changed, and are rejected if
-// they are damaged.
+// Tests of index files: reading one returns what was written; an index is used only if its data files have not changed;
+// a damaged index is rejected.
 #include "carillon/data/record.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,8 @@ class IndexFileTest : public ProgramFixture {
     for (std::size_t i = 0; i < dataset.size(); ++i) labels.push_back(read_class(dataset, i, i, image));
     return labels;
   }
-  /// Changes the entry as if the file had had another size or another time when the index was made.
+  /// Changes the entry of a file as if the file had had a different size (`size_changed`) or a different time when the
+  /// index was made.
   static void make_stale(IndexedFile& file, bool size_changed) {
     if (size_changed) {
       file.bytes += 1;
@@ -41,7 +42,7 @@ class IndexFileTest : public ProgramFixture {
       file.changed_nanoseconds -= 1;
     }
   }
-  /// Returns how many records of train-0 a RecordIndex finds if it knows `known`.
+  /// Returns how many records of train-0 a RecordIndex has if it is created with the index entries `known`.
   std::size_t records_of_a_record_index(FileIndex known) const {
     RecordIndex index(std::move(known));
     std::size_t count = 0;
@@ -63,7 +64,7 @@ TEST_F(IndexFileTest, SaysWhereRecordsAre) {
   EXPECT_EQ(open().name_of(8), path("train-1") + ": record 1");
 }
 
-/// The index lacks one record. The opened dataset lacks it too, because opening does not read the files.
+/// The index lacks one record. So the opened dataset also lacks this record, because opening does not read the files.
 TEST_F(IndexFileTest, IsBelievedWithoutLookingIntoTheFiles) {
   write_index();
   FileIndex index = read_index_file(directory_);
@@ -77,7 +78,7 @@ TEST_F(IndexFileTest, OfAFileThatHasChangedIsPassedOver) {
   write_index();
   write("train-0", mnist_records(5));
   EXPECT_EQ(open().size(), 8u);
-  write("train-0", mnist_records(7));  // has the size in the index, but another time
+  write("train-0", mnist_records(7));  // the size is the size in the index, but the time differs
   EXPECT_EQ(labels().size(), 10u);
 }
 

@@ -1,4 +1,4 @@
-// Tests of records of pictures: which image a stream position gives, and which records are rejected.
+// Tests of records of pictures: which image is made from a record at a stream position, and which records are rejected.
 #include <gmock/gmock.h>
 
 #include <fstream>

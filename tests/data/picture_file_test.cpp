@@ -110,7 +110,7 @@ TEST(PictureFile, ThatIsCutOrChangedIsRefusedOrDecoded) {
   }
 }
 
-/// The size must be rejected before memory is allocated.
+/// The decoder must reject the size before it allocates memory for the pixels.
 TEST(PictureFile, WithTooManyPixelsIsRefused) {
   if (CARILLON_HAS_PICTURE_FORMATS == 0) return;
   std::string gif = picture("palette.gif");
@@ -118,7 +118,7 @@ TEST(PictureFile, WithTooManyPixelsIsRefused) {
   EXPECT_THAT(failure_of([&] { as_jpeg_or_png(gif, "a.gif", {}); }).text, HasSubstr("has 60000 x 60000 pixels"));
 }
 
-/// Returns numbers in little-endian order. Each pair is a number and its size in bytes.
+/// Returns the bytes of numbers in little-endian order. Each pair is a number and its size in bytes.
 std::string little(std::initializer_list<std::pair<std::int64_t, int>> numbers) {
   std::string bytes;
   for (auto [number, count] : numbers) {
@@ -182,8 +182,8 @@ TEST(PictureFile, InBmpIsRead) {
   const std::string picture = blue + blue + red + red + green + blue;
   const std::string rows = little({{0x01, 1}, {0x20, 3}, {0x22, 1}, {0x00, 3}});
   EXPECT_EQ(rgb(as_jpeg_or_png(bmp(3, 2, 4, 0, palette, rows), "a.bmp", {})), picture);
-  // The same picture in run lengths: three single pixels, end of the row, a run of two, a run of one, end of the
-  // picture.
+  // The same picture as run lengths: three single pixels, end of the row, a run of two pixels, a run of one pixel, end
+  // of the picture.
   const std::string runs =
       little({{0, 1}, {3, 1}, {0x01, 1}, {0x20, 1}, {0, 2}, {2, 1}, {0x22, 1}, {1, 1}, {0, 1}, {0, 1}, {1, 1}});
   EXPECT_EQ(rgb(as_jpeg_or_png(bmp(3, 2, 4, 2, palette, runs), "a.bmp", {})), picture);
@@ -274,7 +274,7 @@ TEST(PictureFile, OfSixteenBitsUsesTheBitsThatThePictureHas) {
   EXPECT_THAT(levels(deep_png({0, 512, 1023}), "a.png"), ElementsAre(0, 128, 255));
   EXPECT_THAT(levels(deep_png({0, 7, 200}), "a.png"), ElementsAre(0, 7, 200));
   EXPECT_THAT(levels(deep_png({0, 256, 65535}), "a.png"), ElementsAre(0, 1, 255));
-  EXPECT_EQ(as_jpeg_or_png(deep_png({0, 40000}), "a.png", {}), deep_png({0, 40000}));  // stored unchanged
+  EXPECT_EQ(as_jpeg_or_png(deep_png({0, 40000}), "a.png", {}), deep_png({0, 40000}));  // a PNG file is stored unchanged
   EXPECT_THAT(levels("P5 3 1 65535\n" + std::string("\0\0\x08\0\x0F\xFF", 6), "a.pgm"), ElementsAre(0, 128, 255));
   if (CARILLON_HAS_PICTURE_FORMATS == 0) return;
   EXPECT_THAT(levels(deep_tiff({0, 2048, 4095}), "a.tif"), ElementsAre(0, 128, 255));

@@ -51,7 +51,7 @@ TEST_F(FolderScanTest, IgnoresOtherFilesAndCountsThem) {
   put("in/b.txt", "P6 is no picture");
   put("in/c.mov", box + "ftypqt  ....");
   put("in/d.mp4", box + "ftypisom....");
-  put("in/e.dng", picture("colour.tif"));  // a camera's raw file, which begins with a preview
+  put("in/e.dng", picture("colour.tif"));  // as a camera's raw file, which begins with a preview in TIFF format
   put("in/f", "");
   ASSERT_EQ(::mkfifo(path("in/g").c_str(), 0600), 0);  // the program must not read it: it would wait for ever
   put("in/h.png", picture("colour.png"));
@@ -199,7 +199,7 @@ TEST_F(AdviceTest, OnAFormatThatIsNotReadHelps) {
   EXPECT_EQ(counts(), (std::map<std::string, int>{{"ant", 2}, {"bee", 3}}));
 }
 
-/// The file has another format, although its name is that of a PNG file. The converted copy must replace it.
+/// The file's name ends with .png, but the file has another format. The converted copy must replace the file.
 TEST_F(AdviceTest, OnAFormatThatIsNotReadHelpsIfTheNameIsThatOfAPng) {
   put_classes(2);
   put("in/bee/phone.png", box + "ftypheic....");
@@ -226,7 +226,8 @@ TEST_F(AdviceTest, OnAPictureThatIsTooLargeHelps) {
   EXPECT_EQ(counts(), (std::map<std::string, int>{{"ant", 2}, {"bee", 3}}));
 }
 
-/// Each folder with a given name has one picture of each of the classes ant and bee.
+/// Tests of folders that may be splits. Each folder that a test makes has one picture of each of the classes ant and
+/// bee.
 class SplitFoldersTest : public PictureProgramsTest {
  protected:
   void put_split(const std::string& folder, int count) const {
@@ -344,7 +345,7 @@ TEST_F(SplitFoldersTest, WithUnknownNamesAreNotTakenForClasses) {
                                "splits, rename them train, val or test; if they are classes, add --layout classes";
   expect_failure(convert(), ExitCode::data, question);
   put("in/exam/cow/0.jpg", picture("colour.jpg"));
-  expect_failure(convert(), ExitCode::data, question);  // one of these folders has one more class
+  expect_failure(convert(), ExitCode::data, question);  // one of these folders has a third class
   const Outcome outcome = run(convert("--layout classes"));
   EXPECT_EQ(outcome.code, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("classes: exam, learning\n"));

@@ -128,7 +128,7 @@ TEST_F(PictureProgramsTest, ANamedSplitThatExistsIsReplacedOnlyOnRequest) {
   EXPECT_EQ(run(convert("--split validation --overwrite")).code, 0);
   EXPECT_EQ(records("validation-00000-of-00001.tfrecord").size(), 20u);
   EXPECT_EQ(run(convert("--split extra")).code, 0);
-  // The conversion of one split can also create another split.
+  // A program that converts one split can also create another split.
   const std::string replaced = read_bytes(file);
   std::filesystem::remove(path("out/train-00000-of-00001.tfrecord"));
   expect_failure(convert("--split train --validation-share 0.2"), ExitCode::usage, "the split validation exists");
@@ -216,7 +216,8 @@ TEST_F(PictureProgramsTest, SplitsOfAnEarlierConversionAreNotLeftBesideOthers) {
   EXPECT_EQ(read_bytes(path("out/train-00000-of-00001.tfrecord")), before);
 }
 
-/// A validation share of 1/50 selects none of 20 pictures, but many small classes must reach the share together.
+/// A validation share of 1/50 selects no picture of a single class of 20 pictures, but all small classes together must
+/// reach the share.
 TEST_F(PictureProgramsTest, SmallClassesGiveTheirShareTogether) {
   std::vector<ListedPicture> pictures;
   for (std::size_t i = 0; i < 2000; ++i) pictures.push_back({.path = "", .class_index = i / 20});
@@ -233,7 +234,8 @@ TEST_F(PictureProgramsTest, AClassKeepsAPictureToTrainOn) {
   const SharedPictures shared = share_out(pictures, 4, 0.5, 1);
   std::map<std::size_t, int> kept;
   for (const ListedPicture& picture : shared.kept) ++kept[picture.class_index];
-  // The first three classes have one picture each, which they must keep. The last class provides theirs too.
+  // The first three classes have one picture each, which must remain in the training set. The last class provides their
+  // share too.
   EXPECT_EQ(kept, (std::map<std::size_t, int>{{0, 1}, {1, 1}, {2, 1}, {3, 2}}));
   EXPECT_EQ(shared.taken.size(), 6u);
 }
@@ -245,8 +247,8 @@ TEST_F(PictureProgramsTest, LinksThatLeadBackArePassedOver) {
   EXPECT_EQ(list_pictures(path("in")).pictures.size(), 4u);
 }
 
-/// Links make cycles of nine folders, which have 986,409 paths without a loop. So the program must remember which
-/// folders it has read.
+/// Nine folders contain links to each other, so there are 986,409 paths without a loop. The program must remember which
+/// folders it has read; otherwise it would take all these paths.
 TEST_F(PictureProgramsTest, EachRealFolderIsReadOncePerClass) {
   constexpr int count = 9;
   const auto folder = [&](int i) { return path(fmt::format("in/{}", i)); };

@@ -1,4 +1,4 @@
-// Tests of batches that threads decode ahead: errors, limits of bytes, windows.
+// Tests of batches that threads decode ahead: errors, limits of the memory in bytes, and shuffle windows.
 #include "src/data/loading/batch_loader.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,8 @@ TEST_P(PrefetchTest, ADamagedRecordIsReportedAtItsBatchAndAfter) {
   }
 }
 
-/// A decoder that rejects all samples. If there are several threads, it rejects position 0 after position 1.
+/// A decoder that rejects all samples. With several threads, it reports the error of position 0 later than the error of
+/// position 1.
 class LateFirstError final : public LabelledImageDecoder {
  public:
   explicit LateFirstError(int thread_count)
@@ -51,7 +52,7 @@ class LateFirstError final : public LabelledImageDecoder {
               std::span<std::byte>) const override {
     if (position == 0) {
       second_met_.wait();
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // long enough to report the other error
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // long enough for another thread to report its error
     } else if (position == 1) {
       second_met_.count_down();
     }
@@ -76,13 +77,13 @@ TEST_P(PrefetchTest, ABatchStaysAsItIsUntilTheNextCall) {
                      {.thread_count = GetParam()});
   for (int step = 0; step < 20; ++step) {
     const Batch& batch = loader.next();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // long enough to overwrite the batch
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // long enough for another thread to overwrite the batch
     for (int i = 0; i < 4; ++i) ASSERT_EQ(batch.images[i][500], 4 * step + i);
   }
 }
 
-/// A decoder that counts how many threads are in `decode` at the same time. Each thread waits there until all threads
-/// are in it.
+/// A decoder that counts how many threads are in `decode` at the same time. In `decode`, each thread waits until all
+/// threads are in `decode`.
 class MeetingDecoder final : public LabelledImageDecoder {
  public:
   explicit MeetingDecoder(int thread_count) : LabelledImageDecoder(mnist_schema), meeting_(thread_count) {}
@@ -165,7 +166,7 @@ TEST_P(PrefetchTest, BatchesOfATowersShareAreThoseOfTheOrderFromAnyPositionOn) {
   }
 }
 
-/// A decoder that counts the calls of `decode`, and the threads that are in it. Each call takes 2 ms.
+/// A decoder that counts the calls of `decode`, and the threads that are in `decode`. Each call takes 2 ms.
 class OccupiedDecoder final : public RecordDecoder {
  public:
   OccupiedDecoder() : RecordDecoder(mnist_schema.image_shape, {}) {}
@@ -224,7 +225,8 @@ TEST_F(ScratchTest, WaitingForAWindowSendsHeartbeats) {
     BatchLoader loader(set, SampleOrder(100, {.seed = 3, .window = window}), {.end = 1},
                        {.thread_count = 1, .heartbeat = [&] { ++signs; }});
     loader.next();
-    // Decoding sends no heartbeats, but reading a window sends one. The loader may already have read the second window.
+    // Decoding sends no heartbeats, but reading a window sends one. There may be two heartbeats, because the loader may
+    // already have read the second window.
     EXPECT_GE(signs, window > 0 ? 1 : 0);
     EXPECT_LE(signs, window > 0 ? 2 : 0);
   }

@@ -21,7 +21,7 @@ class ProgramsTest : public ProgramFixture {
       for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(word >> shift);
     return bytes;
   }
-  /// Returns `count` images in IDX format. All pixels of image i are `shade` + i; its label is i % 10.
+  /// Returns an IDX file of `count` images. All pixels of image i have the value `shade` + i.
   static std::string idx_images(int count, int shade = 0) {
     std::string bytes = big_endian({0x803, static_cast<std::uint32_t>(count), 28, 28});
     for (int i = 0; i < count; ++i) bytes += std::string(784, static_cast<char>(shade + i));
@@ -74,7 +74,7 @@ TEST_F(ProgramsTest, ConvertedRecordsHoldTheNumberOfPixelsAsOneValue) {
   const auto& features = example.features().feature();
   ASSERT_EQ(features.size(), 3u);
   const auto& pixels = features.at("pixels").int64_list().value();
-  ASSERT_EQ(pixels.size(), 1);  // the reference program parses a scalar
+  ASSERT_EQ(pixels.size(), 1);  // one value, because the reference program parses a scalar
   EXPECT_EQ(pixels[0], 784);
   EXPECT_EQ(features.at("image_raw").bytes_list().value(0)[1], static_cast<char>(785));
   EXPECT_EQ(features.at("label").int64_list().value(0), 4);

@@ -1,4 +1,4 @@
-// Tests how many bytes are read from files ahead of decoding.
+// Tests how many bytes the threads that decode ahead read from files.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -22,7 +22,7 @@ double bytes_read() {
   EXPECT_EQ(name, "rchar:");
   return count;
 }
-/// Returns how many bytes `work` reads. The bytes that bytes_read itself reads do not count.
+/// Returns how many bytes `work` reads. Does not count the bytes that bytes_read itself reads.
 double bytes_read_by(const std::function<void()>& work) {
   const double before = bytes_read(), between = bytes_read();
   work();
@@ -35,7 +35,7 @@ class ReadingAheadTest : public ScratchTest {
     const std::vector<std::string> paths = {write("a", mnist_records(50)), write("b", mnist_records(50))};
     return Dataset::open(paths, mnist_decoder, CacheMode::none);
   }
-  static constexpr double some_digits = 8;  // by so many bytes, the text of /proc/self/io may grow in between
+  static constexpr double some_digits = 8;  // bytes by which the text of /proc/self/io may grow meanwhile
 };
 
 TEST_F(ReadingAheadTest, ReadsTheRecordsThatAreNamedAndNoOthers) {

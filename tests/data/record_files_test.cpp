@@ -1,4 +1,4 @@
-// Tests of the names of record files: missing shards, and hints in messages.
+// Tests of the names of record files: missing shards are reported, and messages contain hints.
 #include "src/data/records/record_files.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +12,7 @@ using testing::HasSubstr;
 
 class RecordFilesTest : public ProgramFixture {
  protected:
-  /// Writes files with these names, each with one MNIST record. Returns their paths.
+  /// Writes files with the names `names`, each with one MNIST record. Returns the paths of the files.
   std::vector<std::string> put(std::initializer_list<std::string> names) const {
     std::vector<std::string> paths;
     const std::string record = read_bytes(sample_path("tensorflow.tfrecord"));
@@ -59,7 +59,7 @@ TEST_F(RecordFilesTest, AHintNamesFilesOfTheFolderThatSuit) {
   EXPECT_EQ(record_files_hint(folder, training_splits), "it holds no record files; tfrecord_convert makes them");
 }
 
-/// The command in the message must decompress the file, so that it can be read under its name.
+/// The command in the message must decompress the file, so that the file can be read under the same name.
 TEST_F(RecordFilesTest, AFileIsDecompressedByTheCommandOfTheMessage) {
   const std::string bytes = read_bytes(sample_path("tensorflow.tfrecord"));
   write("it's.tfrecord", gzip_member(bytes));

@@ -1,7 +1,8 @@
 // Fuzzes record framing, plain and GZIP. Any bytes must either be read as records or be rejected with Error(data), with
-// bounded memory. If the records that were read are framed again, they must give the same bytes.
+// bounded memory. If the fuzzer frames the records again, the result must equal the input.
 //
-// Mutations of plain files get correct checksums, so that they reach the code after the checks of checksums.
+// After a mutation of a plain file, the fuzzer corrects the checksums, so that the input reaches the code after the
+// checksum tests.
 #include <cstring>
 #include <vector>
 
@@ -27,8 +28,8 @@ std::optional<std::string> framed_records(const std::string& path, RecordCheck c
   });
 }
 
-/// Reads the places of the records, without their data. Each place must equal that of the record, and reading the
-/// record again by its place must succeed.
+/// Reads the offsets and sizes of the records without their data. They must equal the offsets and sizes that reading
+/// the records returns, and reading a record again at its offset must succeed.
 void check_places(const std::string& path) {
   accepted(path + ": record ", [&] {
     RecordReader reader(path, RecordCheck::framing), again(path, RecordCheck::framing);
@@ -45,7 +46,7 @@ void check_places(const std::string& path) {
   });
 }
 
-/// Finds what looks like records in `file`, and corrects their checksums.
+/// Parses `file` as a sequence of records, and corrects the checksums of these records.
 void put_checksums(std::span<std::byte> file) {
   constexpr std::size_t length_bytes = 8;
   while (file.size() >= record_header_bytes + record_footer_bytes) {

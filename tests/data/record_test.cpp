@@ -20,7 +20,7 @@ class RecordTest : public ScratchTest {
   }
 
   /// Expects that the reading of `bytes` fails with code 65 at byte `offset` of the file, in record `number`. Returns
-  /// the text.
+  /// the text of the error.
   std::string damage(const std::string& bytes, int number, std::size_t offset,
                      RecordCheck check = RecordCheck::data) const {
     const std::string file = write("damaged", bytes);
@@ -98,7 +98,7 @@ TEST_F(RecordTest, EveryFlippedBitIsFoundAtItsRecord) {
 TEST_F(RecordTest, EveryCutIsFoundAtItsRecord) {
   const std::string small = framed({"first", "second"});
   for (std::size_t cut = 1; cut < small.size(); ++cut) {
-    if (cut == second_) continue;  // here, the first record is complete
+    if (cut == second_) continue;  // at this length, the file is one complete record
     damage(small.substr(0, cut), cut < second_ ? 0 : 1, cut < second_ ? 0 : second_);
   }
 }

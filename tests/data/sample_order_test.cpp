@@ -56,7 +56,7 @@ TEST(SampleOrder, AnEpochMadeAheadIsTheOneThatIsMadeWhenAskedFor) {
     SampleOrder onward(count, settings), back(count, settings);
     std::vector<std::uint64_t> ahead, asked;
     for (std::uint64_t position = 0; position < 4 * count; position += 7) ahead.push_back(onward.record_at(position));
-    // Begins with the last position, so that no epoch is generated before its positions are requested.
+    // Begins with the last position: a position must not depend on whether an earlier epoch was generated before.
     for (std::uint64_t i = ahead.size(); i-- > 0;) asked.push_back(back.record_at(7 * i));
     std::ranges::reverse(asked);
     EXPECT_EQ(ahead, asked);
@@ -99,14 +99,15 @@ TEST(SampleOrder, OfSharesDoesNotChangeBetweenReleases) {
             (std::vector<std::uint64_t>{2, 3, 6, 7, 1, 0, 4, 8, 2, 1, 9, 5, 3, 0, 5, 6, 1, 0, 4, 8, 2, 3, 7, 9}));
 }
 
-/// Returns how many sequences of consecutive numbers `records`, in ascending order, consists of.
+/// Returns the number of sequences of consecutive numbers in `records`, which is in ascending order.
 std::size_t stretches(const std::vector<std::uint32_t>& records) {
   std::size_t count = 1;
   for (std::size_t i = 1; i < records.size(); ++i) count += records[i] != records[i - 1] + 1 ? 1 : 0;
   return count;
 }
 
-/// Some dataset sizes are no multiple of the window and of the runs of records that a window consists of.
+/// A window consists of runs of consecutive records. Some dataset sizes in this test are no multiple of the window's
+/// size or of a run's length.
 TEST(SampleOrder, AWindowsRecordsAreInFewPlacesOfTheFiles) {
   for (const std::uint64_t count : {1000u, 1001u, 333u, 160u}) {
     SampleOrder order(count, {.seed = 5, .window = 160});
@@ -156,8 +157,8 @@ TEST(SampleOrder, WithAnEmptyShareIsRefused) {
   EXPECT_THROW(SampleOrder(10, {.shares = {0, 10}, .tower_batch = 1}), Error);
 }
 
-// Computes chi-squared of the record at the first place, over many epochs. It has 9 degrees of freedom, the mean 9 and
-// the standard deviation sqrt(18).
+// Computes, for each place, the chi-squared statistic of the records at this place over many epochs. The statistic has
+// 9 degrees of freedom, the mean 9 and the standard deviation sqrt(18).
 TEST(SampleOrder, EveryRecordIsEquallyLikelyAtEveryPlace) {
   constexpr std::uint64_t count = 10, epochs = 20'000;
   SampleOrder order(count, 3, true);

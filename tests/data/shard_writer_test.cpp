@@ -49,7 +49,7 @@ TEST_F(ShardWriterTest, AKilledConversionLeavesNothingThatAPatternMatches) {
   write(".train-notes.1.tmp", "");
   write_shards_with(encode_mnist);
   Names expected = shards_;
-  expected.insert({"test-00000-of-00001.tfrecord.tmp", ".train-notes.1.tmp"});  // not made by a conversion
+  expected.insert({"test-00000-of-00001.tfrecord.tmp", ".train-notes.1.tmp"});  // not files of a conversion
   EXPECT_EQ(names(), expected);
   EXPECT_EQ(Dataset::open(std::vector{pattern}, mnist_decoder).size(), 20u);
 }

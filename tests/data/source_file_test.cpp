@@ -17,7 +17,7 @@ using testing::StartsWith;
 /// The parameter is the compression; empty: not compressed.
 class SourceFileTest : public ScratchTest, public testing::WithParamInterface<std::string> {
  protected:
-  /// Returns content of which a part can be compressed.
+  /// Returns a content that consists of a compressible and an incompressible part.
   static std::string content() {
     std::string bytes(100'000, 'x');
     std::uint32_t state = 1;
@@ -76,7 +76,7 @@ TEST_P(SourceFileTest, AFileThatIsCutWhileItIsReadEndsThere) {
   }
 }
 
-/// Tests for the compressions that detect damage.
+/// The tests of this class run for all compressions that detect damage.
 class CompressedFileTest : public SourceFileTest {};
 INSTANTIATE_TEST_SUITE_P(Compressions, CompressedFileTest, testing::Values("gzip", "xz", "bzip2", "zstd"),
                          [](const auto& test) { return test.param; });
@@ -90,7 +90,8 @@ TEST_P(CompressedFileTest, ACutFileIsNamed) {
   }
 }
 
-/// Tests for the compressions with a checksum. zstd is omitted: libarchive writes no checksum for it.
+/// The tests of this class run for the compressions with a checksum. zstd is omitted, because libarchive writes zstd
+/// data without checksums.
 class ChecksummedFileTest : public CompressedFileTest {};
 INSTANTIATE_TEST_SUITE_P(Compressions, ChecksummedFileTest, testing::Values("gzip", "xz", "bzip2"),
                          [](const auto& test) { return test.param; });
@@ -231,8 +232,8 @@ TEST_F(ArchiveReaderTest, AnArchiveThatInflatesWithoutEndIsRefused) {
 }
 
 TEST_F(ArchiveReaderTest, ASparseFilesHolesCount) {
-  // GNU's old sparse format: from byte 386 on, the offsets and lengths of the pieces; at byte 483, the real size. Here,
-  // there is one empty piece at the end.
+  // GNU's old sparse format: from byte 386 on, the offsets and lengths of the pieces; at byte 483, the real size of the
+  // file. This file has only one empty piece, at its end.
   std::string sparse = tar_member("hole", "", 'S');
   sparse.replace(257, 8, std::string("ustar  \0", 8));
   sparse.replace(386, 11, fmt::format("{:011o}", 1 << 30));

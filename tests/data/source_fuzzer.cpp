@@ -1,5 +1,6 @@
-// Fuzzes the single files that tfrecord_convert reads: IDX and CIFAR-10's batches, plain or compressed. Either a file
-// must be rejected with a line that names it, or its images, written again, must give the same file.
+// Fuzzes the single files that tfrecord_convert reads: IDX and CIFAR-10's batches, plain or compressed. Either the
+// converter must reject a file with a line that names the file, or a file that is written again from the images must
+// equal the input.
 //
 // The first byte of an input selects a file of a valid dataset. The remaining bytes replace this file.
 #include <array>
@@ -46,7 +47,7 @@ void read_changed_mnist(const ScratchDirectory& directory, std::size_t changed, 
   if (!splits) return;
   const ImageSplit& split = splits->at(changed / 2);
   fuzz_check(split.images.size() == split.count() * 784);
-  if (!file.starts_with('\0')) return;  // the file is compressed
+  if (!file.starts_with('\0')) return;  // a compressed file cannot be compared
   const std::size_t header_bytes = changed % 2 == 0 ? 16 : 8;
   fuzz_check(holds(changed % 2 == 0 ? split.images : split.labels, std::string_view(file).substr(header_bytes)));
 }
@@ -69,7 +70,7 @@ void read_changed_cifar10(const ScratchDirectory& directory, std::size_t changed
   }
 }
 
-/// Has two folders with valid datasets, MNIST and CIFAR-10.
+/// Makes two folders with valid datasets, one of MNIST and one of CIFAR-10.
 struct Sources {
   Sources() {
     for (std::size_t i = 0; i < mnist_names.size(); ++i) mnist.write(mnist_names[i], bytes_of(sound_mnist(i)));

@@ -157,7 +157,7 @@ TEST_F(TargetListTest, NumbersThatCannotBeClassesAreARegression) {
   for (const char* const csv :
        {"path,age\n0.jpg,0\n1.jpg,1\n2.jpg,2\n3.jpg,5\n",    // no number occurs twice
         "path,age\n0.jpg,0\n1.jpg,0\n2.jpg,1\n3.jpg,0.5\n",  // one number is a fraction
-        // Most numbers differ, and they are far apart.
+        // Most of the numbers are different and far apart.
         "path,age\n0.jpg,0\n1.jpg,0\n2.jpg,100\n3.jpg,7\n", "path,x,y\n0.jpg,0,7\n1.jpg,3,7\n2.jpg,3,3\n3.jpg,0,0\n"}) {
     EXPECT_EQ(run(convert_targets(csv)).code, 0) << csv;
     EXPECT_EQ(read_dataset_info(path("out"))->target, TargetKind::numbers);

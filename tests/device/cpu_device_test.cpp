@@ -124,7 +124,7 @@ TEST_F(OnednnLimit, IsTheInstructionSetThatTheCpuIsOpenedWith) {
     return dnnl::get_effective_cpu_isa();
   };
   for (const Isa isa : available_isas()) {
-    if (isa >= Isa::avx512) continue;  // then there is no limit
+    if (isa >= Isa::avx512) continue;  // oneDNN has no limit then
     const dnnl::cpu_isa expected = isa == Isa::avx2 ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41;
     EXPECT_EXIT(std::exit(effective_with(isa) == expected ? 0 : 1), ::testing::ExitedWithCode(0), "")
         << "limited to level " << static_cast<int>(isa);
@@ -137,7 +137,7 @@ TEST_F(OnednnLimit, IsTheInstructionSetThatTheCpuIsOpenedWith) {
 
 TEST_F(OnednnLimit, ComesTooLateAfterOnednnHasChosen) {
   const auto limit_late = [] {
-    static_cast<void>(dnnl::get_effective_cpu_isa());  // oneDNN then behaves as after the creation of a primitive
+    static_cast<void>(dnnl::get_effective_cpu_isa());  // from now on, oneDNN refuses another limit
     try {
       limit_onednn(Isa::plain);
     } catch (const Error& error) {

@@ -60,9 +60,9 @@ TEST_F(CapturedStepTest, OfPatchesInBf16GathersThemAndHasNoConvolutionOfCudnn) {
   EXPECT_THAT(nodes, Contains(HasSubstr("GatherPatches")).Times(1));
 }
 
-/// The network has six hidden matrices of four different shapes. Muon computes the products of all matrices of one
-/// shape as one batched product, three times per iteration. With a separate product for each matrix, a step would have
-/// 235 nodes.
+/// The network has six hidden matrices of four different shapes. Each Muon iteration needs three products per matrix;
+/// Muon computes each of them for all matrices of one shape as one batched product. If Muon computed the products of
+/// each matrix separately, a step would have 235 nodes.
 TEST_F(CapturedStepTest, OfAirbench94WithMuonHasThreeProductsPerIterationAndShape) {
   const std::vector<std::string> nodes =
       nodes_of(airbench94_network(cifar10_images()), Arithmetic::fp32, 3, "muon-nesterov");
@@ -71,12 +71,12 @@ TEST_F(CapturedStepTest, OfAirbench94WithMuonHasThreeProductsPerIterationAndShap
   EXPECT_LE(nodes.size(), 146u) << ::testing::PrintToString(nodes);
 }
 
-/// Without the fused operations, attention needs matrix products: 7 products and 2 kernels for each of the two heads.
+/// Without fused_attention, each of the two heads needs 7 matrix products and 2 kernels.
 TEST_F(CapturedStepTest, HasTwoOperationsPerAttentionInBf16) {
   const std::vector<std::string> nodes = nodes_of(attending_network(), Arithmetic::bf16);
   EXPECT_EQ(std::ranges::count(nodes, "cudnn_attention"), 1);
   EXPECT_EQ(std::ranges::count(nodes, "cudnn_attention_gradient"), 1);
-  // This also switches off bias_gradient_epilogue, which is already off before.
+  // SwitchedOff replaces the default list, so its list must repeat bias_gradient_epilogue, which is off by default.
   const SwitchedOff off("fused_attention,bias_gradient_epilogue");
   const std::vector<std::string> by_products = nodes_of(attending_network(), Arithmetic::bf16);
   EXPECT_EQ(by_products.size() - nodes.size(), 2u * 9 - 2);

@@ -20,7 +20,7 @@ float column_major_element(const ColumnMajorMatrix& matrix, std::span<const floa
 std::int64_t result_rows(const ColumnMajorMatrix& m) { return m.transposed ? m.columns : m.rows; }
 std::int64_t result_columns(const ColumnMajorMatrix& m) { return m.transposed ? m.rows : m.columns; }
 
-/// Returns the memory that a library with column-major matrices writes for D = A B.
+/// Returns the content of D's memory after a library with column-major matrices has computed D = A B.
 std::vector<float> column_major_product(const ColumnMajorMatrix& a, std::span<const float> a_memory,
                                         const ColumnMajorMatrix& b, std::span<const float> b_memory,
                                         const ColumnMajorMatrix& d) {
@@ -49,7 +49,7 @@ void expect_row_major_product(const RowMajorMatrix& a, const RowMajorMatrix& b) 
   const auto a_memory = random_values(static_cast<std::size_t>(a.rows * a.columns), 1);
   const auto b_memory = random_values(static_cast<std::size_t>(b.rows * b.columns), 2);
   const RowMajorMatrix c{a.rows, b.columns};
-  // A and B are exchanged.
+  // A and B are exchanged, because the library computes the transpose of the row-major product.
   const auto memory = column_major_product(column_major(b), b_memory, column_major(a), a_memory, column_major(c));
   for (std::int64_t r = 0; r < c.rows; ++r) {
     for (std::int64_t q = 0; q < c.columns; ++q) {

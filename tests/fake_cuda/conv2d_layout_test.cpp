@@ -25,8 +25,8 @@ std::size_t place(const StridedTensor& tensor, const Index& index) {
 }
 
 /// Calls visit(index in x, index in the weights, index in y) for every product of the convolution. As cuDNN does,
-/// derives the products from the extents, the stride, the dilation and the padding before. The number of groups is the
-/// channel count of x divided by the channel count of the weights.
+/// derives the indices from the extents, the stride, the dilation and the padding before the image. The number of
+/// groups is the channel count of x divided by the channel count of the weights.
 template <typename Visit>
 void for_each_product(const Conv2dLayout& layout, const Visit& visit) {
   const auto& [batch, filters, rows, columns] = layout.y.extents;
@@ -110,7 +110,7 @@ TEST_P(Conv2dCudaLayout, DescribesItsGradients) {
   expect_near(transpose(dw, filters_), harness_.gradient("conv/weights"), "dW");
 }
 
-/// cuDNN computes the extents of y from the other extents and from the padding on both sides.
+/// cuDNN computes the extents of y from the extents of x and of the weights and from the padding on both sides.
 TEST_P(Conv2dCudaLayout, PaddingOnBothSidesGivesTheOutputsExtents) {
   for (std::size_t axis = 0; axis < 2; ++axis) {
     const std::int64_t padded =

@@ -54,7 +54,7 @@ TEST_F(Devices, MigSlicesOfOneGpuHaveTheIdOfTheGpu) {
   EXPECT_EQ(id_of(2), "GPU 0000:2c:00.0");
 }
 
-/// CUDA's current device is device 0 in each new thread.
+/// In each new thread, CUDA's current device is device 0, not the GPU of the process.
 TEST_F(Devices, AnyThreadCopiesToAndFromTheGpuOfItsProcess) {
   fake_cuda::configure({.devices = 2});
   CudaDevice device(1);

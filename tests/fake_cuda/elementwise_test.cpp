@@ -36,7 +36,8 @@ Values<T> mapped(const ElementwiseFunction& function, const Values<T>& a, const 
   return y;
 }
 
-/// For some x, the float32 variant gives other bf16 numbers, so the test can tell the variants apart.
+/// For some x, the variants for float32 and for bf16 have different results in bf16, so the test can tell which variant
+/// ran.
 TEST_F(MapOnAGpu, ComputesTheGeluForBf16IfResultsAreBf16) {
   Values<Bf16> x, dy;
   for (int i = -4096; i < 4096; ++i) {

@@ -6,7 +6,7 @@ namespace {
 
 class EvaluationOnGpu : public ProgramFixture {
  protected:
-  /// Returns the last place in `output` that begins with `begin`, up to the end of its line.
+  /// Returns the part of `output` from the last occurrence of `begin` to the end of that line.
   static std::string last_line(const std::string& output, const std::string& begin) {
     const std::size_t at = output.rfind(begin);
     return at == std::string::npos ? "no " + begin + " in " + output : output.substr(at, output.find('\n', at) - at);

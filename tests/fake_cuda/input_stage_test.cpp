@@ -21,7 +21,7 @@ class InputStageTest : public GpuTest {
   }
   Dataset dataset() const { return dataset_with_targets({2, 2, 1}, spec, images_, targets_); }
 
-  /// Expects that `table` gives the current step the images and targets of `records`.
+  /// Expects that `table` returns the images and targets of `records` for the current step.
   void expect_found(const StepTable& table, std::span<const std::uint32_t> records) const {
     for (std::size_t i = 0; i < records.size(); ++i) {
       const std::uint8_t* const image = images_.data() + records[i] * image_bytes;

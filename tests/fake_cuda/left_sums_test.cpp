@@ -1,5 +1,5 @@
 // Tests a communicator that, like NCCL's communicator, returns sums over the towers in place of means. The update then
-// divides them.
+// divides the sums.
 #include "src/device/cuda_device.h"
 #include "tests/gpu/gpu_under_test.h"
 #include "tests/gpu/towers.h"
@@ -48,8 +48,9 @@ TEST_F(LeftSumsTest, AreMeansWhereTheyAreObservedAndInTheResults) {
   EXPECT_EQ(third.results.at(0).loss, static_cast<float>(whole.results.at(0).loss) * factor);
 }
 
-/// An observed step computes the means before the update; other steps compute them in the update. The bits must be
-/// equal. The test covers every rule that has a separate pass over the gradients.
+/// An observed step computes the means before the update; other steps compute them in the update. The updated variables
+/// of both kinds of steps must have equal bits. The test covers every update rule that has a separate pass over the
+/// gradients.
 TEST_F(LeftSumsTest, GiveTheSameUpdateWhetherObservedOrNot) {
   for (const std::string_view rule : {"sgd", "momentum", "adamw", "lars", "lamb", "muon"}) {
     SCOPED_TRACE(rule);

@@ -31,7 +31,7 @@ Value add_attention(OpHarness& harness, const Shape& qkv, std::int64_t heads) {
   return attention(harness.graph(), "op", harness.input("x", qkv), {.heads = heads});
 }
 
-/// In training, each score needs 16 bytes of workspace. The workspace has 256 MiB; 32 MiB of it are reserved for
+/// In training, each score needs 16 bytes of workspace. The workspace has 256 MiB; 32 MiB of it are reserved for matrix
 /// products.
 TEST_F(AttentionOnAGpu, RefusesTokensWhoseScoresDoNotFitIntoTheWorkspace) {
   CudaDevice device(0);

@@ -13,8 +13,8 @@
 namespace carillon::testing {
 namespace {
 
-/// A communicator of two towers, the other of which is lost in the third step. Its means never arrive, and the
-/// communicator reports the loss.
+/// A communicator of two towers. In the third step, the other tower is lost: the means of this step never arrive, and
+/// the communicator reports the loss.
 class LosingCommunicator final : public Communicator {
  public:
   explicit LosingCommunicator(CudaDevice& device) : device_(device) {}

@@ -11,8 +11,8 @@
 namespace carillon::testing {
 namespace {
 
-/// A network of a ConvNeXt block and a vision transformer block. With 16 channels, a row fills all lanes of a layer
-/// norm.
+/// A network of a ConvNeXt block and a vision transformer block. With 16 channels, each row uses all lanes of the layer
+/// norm's kernel.
 Network residual_blocks() {
   return make_network("blocks", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights = fan_in_uniform(16);

@@ -39,7 +39,7 @@ TEST_F(StartupOnGpus, NamesNoInstructionSet) {
   EXPECT_EQ(isas_of_all(device, Arithmetic::bf16, mpi_world()), "");
 }
 
-/// All ranks see a GPU with the same PCI address, as in cloned containers.
+/// The GPUs of all ranks have the same PCI address, as in cloned containers.
 TEST_F(StartupOnGpus, RanksThatSeeOnlyTheirOwnGpuUseNcclAndRank0PrintsOneLineOfAdvice) {
   const std::string text = printed_for({.number = mpi_world().rank()}, "nccl");
   if (mpi_world().size() == 1 || mpi_world().rank() > 0) {

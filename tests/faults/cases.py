@@ -1,4 +1,5 @@
-"""Helpers of the checks of single faults: short trainings at 2 ranks, and the verdict on the end of a program.
+"""Helpers of the checks of single faults: functions that run short trainings at 2 ranks, and functions that judge how a
+program ended.
 
 Every case must end on its own and in time, with the documented exit code and a correct train directory.
 """

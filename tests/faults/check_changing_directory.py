@@ -1,4 +1,5 @@
-"""A train directory that changes while a program reads it: the run in progress removes the listed checkpoint."""
+"""Tests a train directory that changes while a program reads it: after the program has listed the checkpoints, the
+training that still runs removes one of them."""
 
 from cases import SMALL, judge, results, start
 

@@ -1,4 +1,5 @@
-"""Corrupt state: a damaged record, non-finite updates, a variable with a memory error."""
+"""Tests corrupt data and state: a damaged record, non-finite updates, and memory errors in a record and in a
+variable."""
 
 import re
 
@@ -81,8 +82,8 @@ def _changed_record(context, data):
 
 def _changed_variable(context, data):
     """a memory error in a variable of one rank"""
-    # CPU ranks on one host exchange the variables in every step, which would repair the change. Ranks on a fake GPU
-    # have their own variables.
+    # CPU ranks on one host exchange the variables in every step, which would repair the change. So the test uses a fake
+    # GPU, on which each rank has its own variables.
     program = fake_gpus(context)
     # If a pixel is black in all images, its weights keep their initial values. Search the memory for these values.
     images, _ = read_idx(context.images, "train")
@@ -91,7 +92,7 @@ def _changed_variable(context, data):
     initial = context.directory("faults")
     context.run(program, *options, "--train-dir", initial, "--max-steps", 0)
     weights = load(checkpoint(initial, 0))["variables/layer1/weights"][pixel]
-    # The check also runs before each checkpoint.
+    # Replicas are also compared before each checkpoint, even if --check-replicas is large.
     run, save_every, check_every = context.directory("faults"), 20, 1000000
     command = context.command(
         program, *options, "--train-dir", run, "--max-steps", 10000,
@@ -101,7 +102,8 @@ def _changed_variable(context, data):
     wait_for(process, lambda: checkpoint(run, save_every).exists(), "a first checkpoint")
     places = replace_in_memory(rank_process(process, 1), weights.tobytes(), (weights + 1).tobytes())
     done = context.finish(process, TIMEOUT)
-    # The error names the variable or its moving average: a running update may overwrite the change of one of them.
+    # The error may name the variable or its moving average, because a running update may overwrite the change of one of
+    # them.
     expected = r"(?:variable|moving_average of) layer1/weights after step (\d+): rank 1 on \S+ differs from the other 2$"
     found = re.search(expected, done.errors, re.MULTILINE)
     step = int(found[1]) if found else 0

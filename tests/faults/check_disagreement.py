@@ -1,4 +1,4 @@
-"""Ranks with different programs, options, evaluation records or checkpoints."""
+"""Tests runs whose ranks have different programs, options, evaluation records or checkpoints."""
 
 import re
 import shutil

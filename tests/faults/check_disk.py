@@ -1,4 +1,5 @@
-"""Files that cannot be written: a full disk, a failing one, a read-only train directory, closed output."""
+"""Tests files that cannot be written, because of a full disk, a failing disk, a read-only train directory, or a closed
+output."""
 
 import errno
 import os
@@ -113,7 +114,7 @@ def _read_only_directory(context, data):
         command = context.command(
             "mnist_train", "--data", data / "train-*", "--train-dir", run, "--device", "cpu", "--max-steps", 5
         )
-        if os.geteuid() == 0:  # without these capabilities, root is limited too
+        if os.geteuid() == 0:  # without these capabilities, a read-only directory also stops root
             command = ["setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search", *command]
         before = content(run)
         done = context.run_command(command, TIMEOUT)

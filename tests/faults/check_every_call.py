@@ -1,8 +1,8 @@
-"""Kills rank 0 at every call on files of its train directory, and makes each of these calls fail.
+"""Kills rank 0 at every system call on files of its train directory, and makes each of these calls fail.
 
-One training records the calls (tests/support/faulty_calls.cpp). Then the same training runs again for each call and each
-possible fault. There are two scenarios: a new run, and a run that resumes from the directory of a killed run. The quick
-form uses the calls of one checkpoint and some others.
+One training records the calls (tests/support/faulty_calls.cpp). Then the same training runs once for each combination
+of a recorded call and a fault that is possible at this call. There are two scenarios: a new run, and a run that resumes
+from the directory of a killed run. The quick form uses the calls of one checkpoint and some others.
 """
 
 import concurrent.futures
@@ -21,13 +21,13 @@ from processes import faulty
 from programs import Result, checkpoint
 
 STEPS, EVERY = 12, 4
-WORKERS = 3  # runs at the same time: they mostly wait for the disk
+WORKERS = 3  # number of runs at the same time, which mostly wait for the disk
 NEVER = "the call did not occur"
-WITHOUT = 0.05  # allowed share of cases whose call does not occur, because threads run in another order
+WITHOUT = 0.05  # allowed share of cases in which the call does not occur, because threads run in another order
 IO, KILLED, KILLED_BELOW_MPIRUN = 74, -9, 137
-FSTATS_OF_OPENING = 2  # at most so many fstat calls on a log come before its first entry
+FSTATS_OF_OPENING = 2  # largest number of fstat calls on a log before its first entry
 
-# Calls that change something. All other calls only read, and the run is not killed at them.
+# Calls that change a file or directory. All other calls only read, so the check does not kill the run at them.
 CHANGES = {"mkdir", "open", "openat", "close", "write", "pwrite", "fsync", "flock", "ftruncate", "truncate", "rename"}
 CHANGES |= {"unlink", "unlinkat", "remove"}
 WRITES = {"write", "pwrite"}
@@ -48,7 +48,7 @@ class Call:
 
     @property
     def is_of_writing(self):
-        """Whether the call is on a checkpoint that is being written."""
+        """Whether the call belongs to a checkpoint that is being written."""
         return self.file.endswith(".tmp")
 
     def __str__(self):
@@ -88,7 +88,7 @@ def _scenarios(context, data, ranks):
     at = faulty(context, "fsync", f"{killed}/model.ckpt-{2 * EVERY}.*", action="kill-before")
     context.finish(context.start(undisturbed.command(killed), at), TIMEOUT)
     for step in training.saved_steps(killed):
-        if step > EVERY:  # another rank has saved this step
+        if step > EVERY:  # if another rank has saved this step
             checkpoint(killed, step).unlink()
     if training.saved_steps(killed) != [EVERY]:
         raise programs.ProgramFailed(f"{killed}: checkpoints of {training.saved_steps(killed)}")
@@ -109,7 +109,7 @@ def _faults_of(call):
 
 
 def _chosen(cases, quick, ranks):
-    """Returns the cases to run. Runs with several ranks take longer, so only every fifth of their cases is run."""
+    """Returns the cases to run. Runs with several ranks take longer, so only every fifth of these cases is returned."""
     if not quick:
         return sorted(cases[:: 5 if ranks else 1], key=lambda case: case.group)
     if ranks:
@@ -141,7 +141,7 @@ def _prepared(run, template):
 
 
 def _recorded(context, undisturbed, template):
-    """Returns the calls of an undisturbed run."""
+    """Runs the training without faults, and returns its calls on files of the train directory."""
     run = context.directory("recorded")
     log = context.directory("calls")
     _prepared(run, template)
@@ -177,8 +177,8 @@ def _run(context, undisturbed, template, cases):
 
 
 def _judged(context, undisturbed, template, case, run):
-    """Returns the error after the fault, or after the same command has run again. Returns NEVER if the call did not
-    occur."""
+    """Runs one case, and then the same command again. Returns what is wrong after the fault or after the second run;
+    empty if nothing is wrong. Returns NEVER if the call did not occur."""
     try:
         wrong = _wrong(context, undisturbed, template, case, run)
     except (programs.ProgramFailed, OSError, KeyError, ValueError) as error:
@@ -211,7 +211,7 @@ def _wrong(context, undisturbed, template, case, run):
         return wrong
     again = context.run_command(undisturbed.command(run), TIMEOUT)
     wrong = f"the same command again: {again.explain()}" if again.code or again.lines else ""
-    resumed_at = training.resumed_at(again)  # if rank 0 was killed, any step: another rank has saved it
+    resumed_at = training.resumed_at(again)  # if rank 0 was killed, this may be any step: another rank has saved it
     wrong = wrong or undisturbed.difference(run, [resumed_at], lost=lost)
     return f"resumed at {resumed_at}: {wrong}" if wrong else ""
 
@@ -220,7 +220,7 @@ def _wrong_kill(undisturbed, template, case, run, done):
     was_killed = done.code == (KILLED_BELOW_MPIRUN if undisturbed.ranks else KILLED)
     if not was_killed:
         return f"not killed: {done.explain()}"
-    # All calls on a checkpoint come after the calls on the checkpoint before it.
+    # All calls on a checkpoint come after the calls on the previous checkpoint.
     step = re.match(r"model\.ckpt-(\d+)\.", case.call.file)
     is_published = case.call.name == "rename" and case.fault == "kill-after"
     least = int(step[1]) - (0 if is_published else EVERY) if step else 0
@@ -230,7 +230,8 @@ def _wrong_kill(undisturbed, template, case, run, done):
 
 
 def _wrong_failure(case, done):
-    """A run with a failing or short call must end with 0 and report what it lost, or end with 74."""
+    """Returns what is wrong with the end of a run with a failing or short call. The run must either end with 0 and
+    report what it lost, or end with 74."""
     lines = done.lines
     warnings = [line for line in lines if line.startswith("warning: ")]
     if case.fault == "short":
@@ -244,7 +245,8 @@ def _wrong_failure(case, done):
 
 
 def _lost_entries(case, done):
-    """Returns how many entries each log may lack: one if one call failed, any number if the log could not be opened."""
+    """Returns how many entries each log may lack: one entry if one call failed, any number if the log could not be
+    opened."""
     if not any("continuing without it" in line for line in done.lines):
         return 0
     appends = case.call.name == "write" or (case.call.name == "fstat" and case.call.number > FSTATS_OF_OPENING)

@@ -1,4 +1,5 @@
-"""Two hosts (network namespaces, see hosts.py): training on both, a link that is cut, a rank that is stopped."""
+"""Tests runs on two hosts (network namespaces, see hosts.py): a training on both hosts, a link that is cut, and a rank
+that is stopped."""
 
 import os
 import re
@@ -16,8 +17,8 @@ from processes import TIMEOUT, has_ended, rank_process, runs_program, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, same_bits
 
 STALL = 2  # seconds
-# The stall detector's limit for other hosts (4 times as long after a checkpoint), and the time in which mpirun ends the
-# ranks.
+# Seconds in which a run must end: the stall detector's limit for ranks of other hosts after a checkpoint (1.5 * 4 *
+# STALL), and 20 s in which mpirun ends the ranks.
 IN_TIME = 1.5 * 4 * STALL + 20
 SAVED = r"; saved step \d+ in \S+"
 OPTIONS = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--device", "cpu", "--stall-timeout", STALL)
@@ -57,7 +58,8 @@ def _error_file(run):
 
 
 def _started(context, data, hosts, ranks):
-    """Starts a run without an end, and waits for a checkpoint. Returns (train directory, process)."""
+    """Starts a run that would not end by itself, and waits for its first checkpoint. Returns (train directory,
+    process)."""
     run = context.directory("hosts")
     _error_file(run).write_text("")
     process = _start(context, data, hosts, ranks, run, "--max-steps", 100000000, "--checkpoint-every", 50)
@@ -66,7 +68,8 @@ def _started(context, data, hosts, ranks):
 
 
 def _goes_on(context, data, hosts):
-    """A run on both hosts must end like a run on one host that averages by messages, and it must resume."""
+    """A run on both hosts must end with the same results as a run on one host that averages by messages, and it must be
+    able to resume."""
     run, whole = context.directory("hosts"), context.directory("hosts")
     for directory, steps in ((run, 30), (run, 60), (whole, 60)):
         done = context.finish(_start(context, data, hosts, 4, directory, "--max-steps", steps), TIMEOUT)
@@ -77,7 +80,8 @@ def _goes_on(context, data, hosts):
 
 
 def _looked_at(context, hosts):
-    """--preflight on both hosts: their rows, the lock as the second host sees it, and messages between the hosts."""
+    """--preflight on both hosts must print a row for each host, how the lock of the train directory works on the second
+    host, and the speed of messages between the hosts."""
     run = context.directory("preflight")
     command = context.command("mnist_train", "--preflight", "--train-dir", run, "--device", "cpu")
     done = context.finish(context.start([*hosts.launcher(4), *command]), TIMEOUT)
@@ -89,8 +93,8 @@ def _looked_at(context, hosts):
 
 
 def _rounded(context, data, hosts):
-    """--wire bf16: replicas must be equal at each checkpoint; the result must differ from that of float32; a resumed
-    run must have the same result."""
+    """--wire bf16: replicas must be equal at each checkpoint; the final variables must differ from those of a run with
+    float32; a run that resumes must end with the same variables."""
     ends = {}
     for name, wire, steps in (("whole", "bf16", (40,)), ("resumed", "bf16", (20, 40)), ("exact", "fp32", (40,))):
         run = context.directory("wire")
@@ -127,7 +131,8 @@ def _staged(context, hosts):
 
 
 def _by_script(context, data, hosts):
-    """A run by jobs/multi_node_mpirun.sh that is stopped and resumed must end like an undisturbed run."""
+    """If jobs/multi_node_mpirun.sh starts a run, and the run is stopped and resumes, it must end with the same results
+    as an undisturbed run."""
     script = Path(__file__).resolve().parents[2] / "jobs" / "multi_node_mpirun.sh"
     run, whole = context.directory("script"), context.directory("script")
     command = [*hosts.naming, script, hosts.host_file(2), *context.command("mnist_train", "--data", data / "train-*", *OPTIONS)]
@@ -157,7 +162,7 @@ def _last_messages(run):
 
 
 def _left(run):
-    """Returns the error in the checkpoints of a run; empty if there is none."""
+    """Returns what is wrong with the checkpoints of a run; empty if nothing is wrong."""
     found = sorted(run.glob("model.ckpt-*.h5"))
     return "" if found and all(load(path) for path in found) else "a checkpoint does not load"
 
@@ -168,7 +173,7 @@ def _cut_messages(context, data, hosts, ranks):
     start = time.monotonic()
     done = context.finish(process, TIMEOUT)
     passed = time.monotonic() - start
-    # Either host may report the other.
+    # A rank of either host may report ranks of the other host.
     expected = rf"rank \d on n[12]: waited \d+ s for ranks? [\d and]+ on n[12] in .+ without a response{SAVED}$"
     wrong = "" if done.code == LOST else done.explain()
     lines = _last_messages(run)
@@ -187,7 +192,7 @@ def _is_rank(pid):
 
 
 def _cut_off(context, data, hosts):
-    """The second host is unreachable. mpirun waits for it, but the ranks of both hosts must end."""
+    """If the second host is unreachable, mpirun waits for it, but the ranks of both hosts must end."""
     run, process = _started(context, data, hosts, 4)
     ranks = [rank_process(process, rank) for rank in range(4)]
     hosts.cut(CONTROL, MESSAGES)

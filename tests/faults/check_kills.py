@@ -1,11 +1,12 @@
 """A rank is killed at a random moment of a training. The other ranks save the last completed step, and no step is lost.
 
 Each case has one train directory. Its command is started again and again, and one rank of each start is killed, until
-all kills of the case are made. Then it runs to its end, which must equal an undisturbed run bit for bit. --seed repeats
-the ranks and steps; the moments within a step differ.
+all kills of the case are made. Then the command runs until the training is complete. The result must equal the result
+of an undisturbed run bit for bit. With the same --seed, the same ranks are killed at the same steps, but at other
+moments within the step.
 
-mpirun kills the other ranks after some seconds, and waits that long even if they have ended. So once they have ended,
-the check kills mpirun.
+mpirun kills the other ranks after some seconds, and it waits that long even if they have already ended. So the check
+kills mpirun as soon as they have ended.
 """
 
 import concurrent.futures
@@ -25,8 +26,8 @@ from processes import has_ended, rank_processes
 from programs import SCALED, Result, checkpoint, same_bits
 
 WORKERS = 2  # cases at the same time: they mostly wait for mpirun
-KILL_SECONDS = 10  # mpirun waits so long before it sends TERM, and again before it sends KILL
-KILL_SECONDS_ON_HOSTS = 4  # the same on two hosts
+KILL_SECONDS = 10  # seconds that mpirun waits before TERM, and again before KILL
+KILL_SECONDS_ON_HOSTS = 4  # KILL_SECONDS for a run on two hosts
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Case:
     program: str
     options: tuple
     steps: int
-    kills: int  # of the quick form
+    kills: int  # number of kills in the quick form
 
 
 CASES = (
@@ -64,7 +65,7 @@ def check(context):
     """killed ranks"""
     options = context.options
     quick = sum(case.kills for case in CASES)
-    counts = (2, 4) if options.kills else (2,)  # of ranks
+    counts = (2, 4) if options.kills else (2,)  # numbers of ranks
     repeats = max(1, round(options.kills / quick / len(counts)))
     chains = [
         Chain(context, case, ranks, number, options.seed)
@@ -89,9 +90,9 @@ def check(context):
 
 
 def _own_error(context):
-    """A record is damaged when a rank reads it. This rank must save the last completed step. After the record is
-    repaired, the same command must end like an undisturbed run. The checkpoint contains the losses of the last step,
-    because rank 0 may not have logged them."""
+    """If a rank reads a damaged record, this rank must save the last completed step. After the record is repaired, the
+    same command must end with the same result as an undisturbed run. The checkpoint contains the losses of the last
+    step, because rank 0 may not have logged them."""
     data, run, whole = context.directory("data"), context.directory("killed"), context.directory("whole")
     shutil.copytree(context.small_set(10000), data)
     file = next(data.glob("train-*"))
@@ -116,8 +117,8 @@ def _own_error(context):
 
 @dataclass
 class Kill:
-    """The rank that was killed, the number of steps that were logged then, and the seconds until the other ranks had
-    saved."""
+    """The rank that was killed, the number of steps that were logged at this time, and the seconds from the kill until
+    the other ranks had saved."""
 
     rank: int
     logged: int
@@ -198,8 +199,9 @@ class Chain:
         return f"metrics.jsonl lacks {missing} steps, and {differ} differ" if differ or missing else ""
 
     def _killed_at(self, step):
-        """Kills a rank when `step` steps are logged. Returns the error after the kill; empty if there is none."""
-        step = max(step, self._logged() + 1)  # the run before may have logged more steps
+        """Kills a rank when `step` steps are logged. Returns what is wrong after the kill; empty if nothing is
+        wrong."""
+        step = max(step, self._logged() + 1)  # the previous run may have logged more steps
         process = self._context.start(self._command(self._run), self._environment())
         deadline = time.monotonic() + TIMEOUT
         while self._logged() < step and process.poll() is None and time.monotonic() < deadline:
@@ -238,7 +240,7 @@ class Chain:
             return f"{logged} steps were logged, and {saved} saved: {' | '.join(said)}: {done.explain()}"
         self.saved += 1
         if self._hosts:
-            # A rank on the other host learns only that the launcher ends the run.
+            # A rank on the other host cannot know which rank was killed; it knows only that the launcher ends the run.
             expected = rf"the process of rank {kill.rank} has ended in |(waited|was in) .* while the launcher ended the run"
             is_named = any(re.search(expected, line) for line in said)
             return "" if is_named else f"expected a line: {' | '.join(said)} | {done.explain()}"

@@ -1,5 +1,5 @@
-"""The processes that start a run are killed: mpirun, or the program that started mpirun. The run saves its last step, and
-no process is left. Also ranks that fail together, or while MPI starts: the others do not wait for mpirun.
+"""If mpirun or the program that started mpirun is killed, the run saves its last step, and no process remains. Also
+tests ranks that fail at the same time or while MPI starts: the other ranks do not wait for mpirun.
 
 The full form repeats each case; --repeats sets the number.
 """
@@ -18,8 +18,8 @@ from programs import SCALED, ProgramFailed, Result, checkpoint, same_bits
 
 TIMEOUT = 120
 STEPS = 1500
-LEFT_SECONDS = 30  # within these seconds, all processes of a killed launcher must end
-TOGETHER_SECONDS = 5  # within these seconds, ranks that fail together must end; longer on a loaded machine
+LEFT_SECONDS = 30  # seconds within which all processes must end after the launcher was killed
+TOGETHER_SECONDS = 5  # seconds within which ranks that fail together must end; more on a loaded machine
 MARK = "CARILLON_TEST_RUN"  # environment variable that all processes of a run inherit
 
 
@@ -129,7 +129,7 @@ def _together(context):
         command = [str(context.binaries / "carillon"), "launch", "--program", str(_own_failure(context)), "--"]
         command += context.command("x", ranks=4)[:-1] + [str(_own_failure(context)), "each"]
         began = time.monotonic()
-        # mpirun's pauses are long, as with --ranks and with the job scripts.
+        # mpirun pauses for 15 s before it sends signals, as with --ranks and the job scripts.
         done = context.finish(context.start(command, {"OMPI_MCA_odls_base_sigkill_timeout": "15"}), TIMEOUT)
         slowest = max(slowest, time.monotonic() - began)
         codes.add(done.code)

@@ -1,5 +1,5 @@
-"""Limits of writers and readers. A program refuses early to write what it could not read again. It refuses forged or
-endless files with one line, and needs little memory and time for this."""
+"""Tests limits of writers and readers. A program refuses, before it trains, to write a file that it could not read. It
+refuses forged or endless files with one line, little memory and little time."""
 
 import json
 import os

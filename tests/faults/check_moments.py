@@ -1,4 +1,4 @@
-"""Signals while the program starts, and at its last steps."""
+"""Tests signals that arrive while a program starts, and at its last steps."""
 
 import signal
 import time
@@ -19,7 +19,7 @@ def check(context):
 def _signals_at_start(context, data):
     """signals during start-up"""
     delays = (0.0, 0.05, 0.3, 0.6, 1.0, 2.0) if context.quick else (0.0, *(n / 10 for n in range(1, 21)))
-    first = None  # the signal comes as soon as there is a handler, while records are read
+    first = None  # None: the signal comes as soon as the handler exists, while records are read
     many = [data / "train-*"] * 100
     for number, delay in enumerate((first, *delays)):
         kind = (signal.SIGUSR1, signal.SIGTERM, signal.SIGXCPU)[number % 3]

@@ -1,4 +1,5 @@
-"""Names with characters that a terminal does not show, or that change the order of a line: all outputs escape them."""
+"""Tests names that contain characters which a terminal does not show, or which change the order of a line. All outputs
+must escape these characters."""
 
 import json
 import shutil

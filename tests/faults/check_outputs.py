@@ -1,5 +1,5 @@
-"""Outputs that are not plain files: device nodes and FIFOs are never replaced. If the output is a link, only its target
-is replaced. Also outputs above the file size limit."""
+"""Tests outputs that are not plain files. A program must never replace a device node or a FIFO. If the output is a
+link, it must replace only the link's target. Also tests outputs that exceed the file size limit."""
 
 import os
 import pathlib
@@ -29,7 +29,7 @@ def _make_fifo(path):
 
 
 def _make_device(path):
-    os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))  # has the numbers of /dev/null
+    os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))  # a device node with the numbers of /dev/null
 
 
 def _kinds():
@@ -43,8 +43,8 @@ def _identity(path):
 
 
 def _commands(context, data, run):
-    """Returns {name: function that makes a command from an output path}, for each program with an option that names an
-    output."""
+    """Returns {name: function that makes a command from an output path}. There is an entry for each option that names
+    an output."""
     folder = context.directory("inputs")
     folder.mkdir()
     np.savez(folder / "in.npz", **{"variables/layer2/biases": load(checkpoint(run, 20))["variables/layer2/biases"]})
@@ -134,7 +134,7 @@ def _file_size_limit(context, data):
     commands = _commands(context, data, run)
     convert = lambda out: context.command("tfrecord_convert", "mnist", "--input", context.work / "idx-1000-100", "--output", out)
     for name, command in {**commands, "tfrecord_convert": convert}.items():
-        if name in ("--report", "--predictions", "--mistakes", "plot_runs.py"):  # MPI itself must write files
+        if name in ("--report", "--predictions", "--mistakes", "plot_runs.py"):  # these use no MPI, which writes files
             continue
         folder = context.directory("outputs")
         folder.mkdir()

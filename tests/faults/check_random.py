@@ -1,11 +1,12 @@
-"""Signals at random moments to ranks, to mpirun and to all at once. The same command is repeated until it ends with 0.
+"""Sends signals at random moments to a rank, to mpirun or to all ranks. Repeats the same command until it ends with 0.
 
-Each case has one train directory, one or more faults, and repeated starts of the same command. It must end bit for bit
-like an undisturbed run. --seed repeats the same faults at the same steps; their moments within a step differ.
+Each case has one train directory, one or more faults, and repeated starts of the same command. The result must equal
+the result of an undisturbed run bit for bit. The same --seed repeats the same faults at the same steps, but at other
+moments within the step.
 
 mpirun's reactions to signals: it forwards TERM and INT and kills its ranks a second or two later. It forwards USR1, but
 may lose it while it starts the ranks. If mpirun is killed, its ranks end within seconds. Open MPI 4.1's mpirun can hang
-at its own end when no rank is left (PMIx_server_finalize). The check ends such an mpirun and counts it.
+at its own end when no rank is left (PMIx_server_finalize). The check ends an mpirun that hangs, and counts it.
 """
 
 import concurrent.futures
@@ -25,16 +26,16 @@ from processes import rank_processes
 from programs import Result
 
 STEPS, EVERY = 240, 30
-STARTED = 0.2  # share of the faults in the first START_SECONDS, which are before the first step
+STARTED = 0.2  # share of the faults that come in the first START_SECONDS, before the first step
 START_SECONDS = 1.2
-END_SECONDS = 0.5  # after the last step
+END_SECONDS = 0.5  # the latest faults come so long after the last step
 WAIT_SECONDS = 60  # longest wait for the moment of a fault; then the fault is omitted
-ALONE_SECONDS = 20  # mpirun may run so long without ranks, before they start and after they end
+ALONE_SECONDS = 20  # longest time in which mpirun runs without ranks, before they start or after they end
 LOST, STOPPED = 71, 75
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGSTOP)
 ENDING = {signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT}
 STOPPING = ENDING - {signal.SIGKILL}
-GONE_SECONDS = 30  # ranks may run so long after mpirun has ended; usually two seconds
+GONE_SECONDS = 30  # longest time in which ranks run after mpirun has ended; usually two seconds
 WORKERS = 2  # cases at the same time: they mostly wait for mpirun
 MARK = "FAULTS_CASE"  # environment variable that all processes of a case inherit
 
@@ -44,7 +45,7 @@ class Fault:
     number: signal.Signals
     target: object  # number of a rank, "mpirun" or "all ranks"
     moment: float  # 0: start; STARTED: first step; 0.9: last step; 1: END_SECONDS after it
-    pause: float  # after so many seconds, a stopped process continues
+    pause: float  # seconds after which a stopped process continues
 
     def __str__(self):
         target = f"rank {self.target}" if isinstance(self.target, int) else self.target
@@ -96,7 +97,8 @@ def check(context):
 
 
 def _drawn(seed, count):
-    """Draws cases with `count` faults in total. A few cases already contain every signal."""
+    """Draws cases with `count` faults in total. The signals come in turn, so that even a few cases contain every
+    signal."""
     cases, left = [], count
     for number in itertools.count():
         if left <= 0:
@@ -124,7 +126,7 @@ class Disturbed:
     def __init__(self, undisturbed, case, run):
         self._undisturbed, self._context, self._case, self._run = undisturbed, undisturbed.context, case, run
         self._codes, self._resumed = [], []
-        self._starts = set()  # steps at which a start may resume; a killed mpirun may not print the step
+        self._starts = set()  # steps at which starts may resume; if mpirun is killed, this step may not be printed
         self.met = self.hung = 0  # how many faults reached a process, and how many mpiruns hung
         self._kills = 0  # starts with a KILL: the other ranks may save a step that rank 0 has not logged
 
@@ -147,9 +149,9 @@ class Disturbed:
             self._codes.append(done.code)
             self._kills += signal.SIGKILL in sent
             self._resumed.append(training.resumed_at(done))
-            wrong = self._orphans()  # remaining processes would still write
+            wrong = self._orphans()  # processes that still run would write to the directory
             expected = before[-1] if before else None
-            # A run that ends before it reads the directory reports no step.
+            # If a signal ends the run before it reads the directory, it reports no step.
             if self._resumed[-1] != expected and (self._resumed[-1] or "step 0," in done.output or not sent):
                 wrong = wrong or f"it resumed from {self._resumed[-1]}, but {before} were saved"
             wrong = wrong or self._undisturbed.damage(self._run) or self._wrong_end(done, sent)
@@ -192,19 +194,19 @@ class Disturbed:
         if moment < STARTED:
             time.sleep(max(0.0, began + moment / STARTED * START_SECONDS - time.monotonic()))
             return
-        # Moments from 0.9 to 1 are after the last step.
+        # For moments from 0.9 to 1, waits for the last step, and sends the signal after it.
         step = (moment - STARTED) / (0.9 - STARTED) * STEPS
         while process.poll() is None and self._logged() < min(step, STEPS) and time.monotonic() < began + WAIT_SECONDS:
             time.sleep(0.005)
         time.sleep(max(0.0, moment - 0.9) / 0.1 * END_SECONDS)
 
     def _logged(self):
-        """Returns how many steps this run and the runs before it have logged."""
+        """Returns how many steps this run and the previous runs of the case have logged."""
         log = self._run / "metrics.jsonl"
         return log.read_bytes().count(b'"loss"') if log.exists() else 0
 
     def _reached(self, process, target):
-        """Waits until mpirun has started the rank. Returns the processes that a fault's signal goes to."""
+        """Waits until mpirun has started the rank. Returns the processes that get the signal of the fault."""
         deadline = time.monotonic() + WAIT_SECONDS
         while process.poll() is None and time.monotonic() < deadline:
             found = rank_processes(process)
@@ -223,8 +225,8 @@ class Disturbed:
             programs.signal_process(pid, number)
 
     def _wrong_end(self, done, sent):
-        """Returns the error of a run that has ended: in its exit code, its log or its checkpoints. Empty if there is
-        none."""
+        """Returns what is wrong with the exit code, the log or the checkpoints of a run that has ended; empty if
+        nothing is wrong."""
         saved = training.saved_steps(self._run)
         logged = self._logged()
         if done.code == 0:
@@ -237,7 +239,7 @@ class Disturbed:
             return f"exit code {done.code}, but it does not report the step at which it stopped"
         if said and (not saved or saved[-1] != int(said[1]) or not saved[-1] - self._kills <= logged <= saved[-1]):
             return f"stopped at step {said[1]}: checkpoints of {saved}, {logged} steps logged"
-        # At most one checkpoint is being written; the next one waits until it is complete.
+        # At most one checkpoint may be incomplete, because the next one is written only when it is complete.
         due = (logged - 1) // EVERY * EVERY - EVERY
         return f"{logged} steps were logged, but {saved} saved" if due > 0 and (not saved or saved[-1] < due) else ""
 
@@ -253,7 +255,7 @@ class Disturbed:
 
 
 def _marked(name):
-    """Returns the processes of a case."""
+    """Returns the processes that have inherited the mark `name`."""
     found = []
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""A small /dev/shm, as in a Docker container, and ranks that cannot share a memory file.
+"""Tests runs with a small /dev/shm, as in a Docker container, and runs whose ranks cannot share a memory file.
 
 Needs root and `unshare`: each run has its own mount namespace with its own /dev/shm.
 """
@@ -92,8 +92,8 @@ def _without_memory_files(context, expected):
 
 
 def _other_process_numbers(context):
-    """Simulates ranks in separate containers that share /dev/shm. There, Open MPI's own shared memory would crash, so
-    it is off."""
+    """Simulates ranks in separate containers that share /dev/shm. In such containers, Open MPI's own shared memory
+    would crash, so the test switches it off."""
     options = ("--preflight", "--device", "cpu", "--train-dir", context.directory("apart"))
     command = context.command("mnist_train", *options)
     launcher = ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "self,tcp"]

@@ -1,4 +1,5 @@
-"""Train directories that are not empty: --fresh, a finished run, nothing left to train."""
+"""Tests train directories that are not empty: with --fresh, after a finished run, and with a command that has no steps
+to train."""
 
 from cases import judge, results, start, train, trained
 

@@ -3,7 +3,7 @@ two links.
 
 Needs root, `ip`, `nsenter` and `unshare`. Run as a program, the module exits with 0 if it can create hosts. mpirun runs
 outside of both hosts, reaches them by the first link, and starts ranks that communicate over the second link. A file
-gives both names to every process: without a name server's response mpirun would wait for minutes.
+maps both host names to addresses for every process. Without it, mpirun would wait for minutes for a name server.
 """
 
 import os
@@ -25,7 +25,7 @@ class TwoHosts:
         names = folder / "hosts"
         known = f"127.0.0.1 localhost {socket.gethostname()}\n"
         names.write_text(known + "".join(f"{CONTROL}.{host} n{host}\n" for host in (1, 2)))
-        # Prefix of commands outside of both hosts that need the hosts' names.
+        # Prefix of commands that run outside of both hosts and need the hosts' names.
         self.naming = ["unshare", "--mount", "--propagation", "private", "sh", "-c",
                        'mount --bind "$0" /etc/hosts; exec "$@"', str(names)]  # fmt: skip
         self._agent = folder / "agent"
@@ -77,8 +77,8 @@ class TwoHosts:
 
     def launcher(self, ranks, kill_seconds=0):
         """Returns the prefix of a command: mpirun with the same number of ranks on each host. kill_seconds: when a rank
-        has ended, mpirun waits this long before TERM, and again before KILL. Before it kills a stopped rank, mpirun
-        wakes it. If the time is short, this rank cannot report the rank that ended the run."""
+        has ended, mpirun waits this long before TERM, and again before KILL. Before mpirun kills a stopped rank, mpirun
+        continues it. With a short time, this rank is killed before it can report the rank that ended the run."""
         return [
             *self.naming, "mpirun", "-np", str(ranks), "--host", f"n1:{ranks // 2},n2:{ranks // 2}", "--bind-to", "none",
             "--mca", "plm_rsh_agent", str(self._agent), "--mca", "oob_tcp_if_include", f"{CONTROL}.0/24",
@@ -93,7 +93,7 @@ class TwoHosts:
                 _ip("link", "set", self._end(link, 2), "down")
 
     def slow_down(self, rate):
-        """Limits the rate of the second link in each direction. `rate`: in the form of tc, such as "1gbit"."""
+        """Limits the rate of the second link in each direction. `rate`: in tc's notation, such as "1gbit"."""
         for host in (1, 2):
             bucket = ["tbf", "rate", rate, "burst", "128kb", "latency", "100ms"]
             _ip("netns", "exec", self._space(host), "tc", "qdisc", "add", "dev", "eth1", "root", *bucket)
@@ -112,8 +112,8 @@ class TwoHosts:
             _ip("-n", space, "link", "set", f"eth{link}", "up")
 
     def _await_links(self):
-        """Waits until the hosts reach each other, and this host reaches both. A port without a listener refuses a
-        connection at once, which shows that a host is reached."""
+        """Waits until the two hosts reach each other, and this host reaches both of them. A host without a listener on
+        a port refuses a connection at once, which shows that it is reached."""
         closed = 9
         attempt = 'timeout 1 bash -c "echo >/dev/tcp/$0/$1" 2>/dev/null; [ $? = 124 ] || exit 0'
         reach = f"for number in $(seq 20); do {attempt}; done; exit 1"

@@ -1,4 +1,4 @@
-"""A short training for fault injection, and the conditions on its train directory during and after the run."""
+"""A short training for the injection of faults, and checks of its train directory during and after the run."""
 
 import json
 import math
@@ -25,7 +25,8 @@ EVALUATION = ("precision @ 1", "eval_loss", "top_5", "balanced_accuracy", "macro
 class Training:
     """mnist_train with checkpoints, evaluations and summaries, and the files of an undisturbed run.
 
-    Every step is logged, and evaluations happen at checkpoints. So a killed and resumed run logs the same.
+    Every step is logged, and evaluations happen at checkpoints. So a run that is killed and resumes logs the same lines
+    as an undisturbed run.
     """
 
     def __init__(self, context, data, steps, every, *options, keep=2, ranks=0):
@@ -50,8 +51,8 @@ class Training:
         return self.context.command("mnist_train", *self._options, *own, ranks=self.ranks)
 
     def damage(self, run):
-        """Returns the error in the files with names of checkpoints; empty if there is none. At any time, each of these
-        files must be complete."""
+        """Returns what is wrong with the files that have names of checkpoints; empty if nothing is wrong. At any time,
+        each of these files must be complete."""
         for path in whole_names(run):
             try:
                 arrays, step = _bytes(path), _attributes(path)["global_step"]
@@ -80,7 +81,7 @@ class Training:
             lines = programs.metrics(run)
         except (OSError, ValueError) as error:
             return f"metrics.jsonl: {error}" if math.isfinite(lost) else ""
-        # An evaluation comes before the step with the same number.
+        # The line of an evaluation comes before the line of the step with the same number.
         order = [(line["step"], "loss" in line) for line in lines]
         if order != sorted(set(order)):
             return f"metrics.jsonl has lines twice or out of order: {order}"
@@ -126,7 +127,8 @@ def saved_steps(run):
 
 
 def resumed_at(done):
-    """Returns the step at which a run reports that it resumes; None if it begins at 0."""
+    """Returns the step at which a run reports that it resumes; None if the run reports no such step, because it begins
+    at step 0."""
     found = re.search(r"^resuming from \S+ at step (\d+)", done.output, re.MULTILINE)
     return int(found[1]) if found else None
 
@@ -157,8 +159,8 @@ def _shown(run):
 
 
 def _wrong_best(run):
-    """Returns the error of the best checkpoint: it must belong to the first evaluation with the highest accuracy. Empty
-    if there is none."""
+    """Returns what is wrong with the best checkpoint, which must belong to the first evaluation with the highest
+    accuracy; empty if nothing is wrong."""
     found = _evaluations(run)
     highest = max(found.values())
     attributes = _attributes(run / BEST)

@@ -1,5 +1,5 @@
-// Tests attention in bf16, which is a fused operation of cuDNN. It is compared with the CPU, and with other runs on the
-// GPU.
+// Tests attention in bf16, which is a fused operation of cuDNN. The results are compared with results of the CPU, and
+// with results of other runs on the GPU.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, AttentionInBf16,
 
 class AttentionPlansOnAGpu : public GpuTest {};
 
-/// Without plans, the op would use matrix products, and the other tests would pass nevertheless.
+/// If cuDNN had no plan for attention, the op would use matrix products. The other tests would not notice this.
 TEST_F(AttentionPlansOnAGpu, ExistForVisionTransformers) {
   CudaDevice gpu(0);
   for (const AttentionPass pass : {AttentionPass::training, AttentionPass::evaluation, AttentionPass::backward}) {

@@ -1,4 +1,4 @@
-"""Tests measured_plans.py, and what time_conv_plans_gpu prints on the fake GPU.
+"""Tests measured_plans.py, and the output of time_conv_plans_gpu on the fake GPU.
 
 check_measured_plans.py TIME_CONV_PLANS_GPU
 """

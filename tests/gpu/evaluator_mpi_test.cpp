@@ -47,7 +47,7 @@ class SeenMetric : public Metric {
   std::string outputs_, targets_;
 };
 
-/// With 1 rank, there are more batches than slots in the ring. With 2 ranks, there are more batches than in one block.
+/// With 1 rank, there are more batches than slots in the ring. With 2 ranks, there are more batches than one block has.
 /// The last batch is incomplete.
 constexpr std::size_t record_count = 67;
 constexpr std::int64_t batch_size = 2;
@@ -221,8 +221,8 @@ TEST_F(EvaluatorOnAGpu, KeptRecordsAreCopiedOnceForAllEvaluations) {
     const std::size_t own = record_count * (mpi_world().rank() + 1) / mpi_world().size() -
                             record_count * mpi_world().rank() / mpi_world().size();
     const std::size_t blocks = ((own + batch_size - 1) / batch_size + 15) / 16;
-    // For each block, the GPU copies the rows of its samples and its outputs. The first block ends at the end of the
-    // ring.
+    // For each block of batches, there are two copies: the rows of the block's samples, and the block's outputs. The
+    // first block ends at the end of the ring.
     EXPECT_LE(gpu_calls()->copies - before->copies, 2 * blocks + 2);
   }
   const NoiseRecords others(record_count, 784);
@@ -250,15 +250,16 @@ TEST_F(EvaluatorOnAGpu, ConvertsOncePerEvaluationAndLaunchesAGraphPerBatch) {
     const GpuCalls after = *gpu_calls();
     EXPECT_EQ(after.kernels - before.kernels, 4u) << "the conversions of two weights and two biases";
     EXPECT_EQ(after.graph_launches - before.graph_launches, 5u) << "one of each batch";
-    // A batch has five nodes: input, two products, the ReLU between them, and outputs. With views, a batch has six
-    // passes, each with six nodes: one more kernel makes the view.
+    // A batch has five graph nodes: input, two matrix products, the ReLU between them, and outputs. With views, a batch
+    // has six passes, each with six nodes: one more kernel makes the view.
     EXPECT_EQ(after.graph_nodes - before.graph_nodes, 5u * (views ? 6 * 6 : 5));
     EXPECT_EQ(after.copies - before.copies, 3u) << "averages, rows of samples, outputs";
     EXPECT_EQ(after.waits - before.waits, 1u);
   }
 }
 
-/// Returns the mean of the outputs over the views. The host makes the views, and evaluates each view as an image.
+/// Returns the mean of the outputs over the views. The host makes the views, and `plain`, an evaluator without views,
+/// evaluates each view as an image.
 std::vector<float> mean_over_host_views(Evaluator& plain, const Dataset& dataset, const ImageShape& shape) {
   std::vector<float> means;
   for (std::size_t first = 0; first < dataset.size(); first += batch_size) {
@@ -281,7 +282,7 @@ std::vector<float> mean_over_host_views(Evaluator& plain, const Dataset& dataset
 }
 
 TEST_F(EvaluatorOnAGpu, ViewsEqualThoseOfTheHostBitForBit) {
-  if (mpi_world().size() > 1) return;  // with several ranks, each rank's batches have other records
+  if (mpi_world().size() > 1) return;  // with several ranks, each rank evaluates other records
   set_conditions({});
   CudaDevice device(0);
   const Network network = normalized_network();
@@ -311,7 +312,7 @@ TEST_F(EvaluatorOnAGpu, SeesNewVariablesInEachEvaluation) {
     EXPECT_FALSE(equal_bits(before, after));
     Evaluator fresh(network, settings(arithmetic), device);
     EXPECT_TRUE(equal_bits(loaded(fresh, second), after));
-    // Repeat this in the way in which trainings and evaluation programs load variables.
+    // Repeat the comparison with `load`, as trainings and evaluation programs load variables.
     if (mpi_world().rank() == 0) evaluator.load(first, TrainedValues::variables);
     evaluator.broadcast_from_first(mpi_world());
     EXPECT_TRUE(equal_bits(seen(evaluator).outputs(), before));

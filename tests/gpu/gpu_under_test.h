@@ -1,4 +1,5 @@
-// The GPU on which tests/gpu run: a real GPU, or the fake one (tests/support/fake_cuda), which has more functions.
+// The GPU on which the tests in tests/gpu run: a real GPU, or the fake GPU (tests/support/fake_cuda). Some functions
+// return results only for the fake GPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ struct GpuConditions {
 };
 void set_conditions(const GpuConditions& conditions);
 
-/// Returns which objects the tests have not freed, such as "1 stream". Empty on a real GPU.
+/// Returns a list of the GPU objects that the tests have not freed, such as "1 stream"; always empty on a real GPU.
 std::string left_on_gpu();
 /// Returns how often captured graphs were launched; nullopt on a real GPU.
 std::optional<std::uint64_t> graph_launches();
@@ -28,10 +29,10 @@ std::optional<std::uint64_t> graph_launches();
 struct GpuCalls {
   std::uint64_t kernels = 0, graph_launches = 0, graph_nodes = 0, copies = 0, waits = 0;
 };
-/// Returns nullopt on a real GPU.
+/// Returns the numbers of calls so far; nullopt on a real GPU.
 std::optional<GpuCalls> gpu_calls();
 
-/// A test that uses the GPU alone. Expects that all its objects are freed at its end.
+/// A test that uses the GPU alone. Expects that all objects of the test are freed at the end of the test.
 class GpuTest : public ::testing::Test {
  protected:
   void SetUp() override { set_conditions({}); }

@@ -39,7 +39,8 @@ from visit_speed import kernels, plans, speed, switches
 from visit_tests import sanitizer, tests
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
-# Seconds of each phase in a visit of 560 seconds. If a phase needs less, the later phases can use the rest.
+# Seconds of each phase in a visit of 560 seconds. If a phase needs less time, the later phases can use the remaining
+# time.
 SHARES = {
     "machine": 12, "tests": 80, "speed": 60, "kernels": 110, "switches": 120, "plans": 90, "bits": 70, "networks": 160,
     "sanitizer": 110,
@@ -103,7 +104,8 @@ PHASES = {
 
 
 def records(visit, name):
-    """Converts the dataset `name` to the records on which the phases train; without --mnist or --cifar10, noise."""
+    """Converts the dataset `name` to the records on which the phases train; without --mnist or --cifar10, makes records
+    of noise."""
     source, target = getattr(visit.options, name), visit.work / f"{name}-records"
     try:
         if not source:

@@ -1,4 +1,4 @@
-// Tests products of cuBLASLt that also add a matrix.
+// Tests matrix products of cuBLASLt that add a second matrix to the product.
 #include "kernels/shared/matrix_product_cuda.h"
 
 #include "tests/gpu/gpu_under_test.h"
@@ -36,7 +36,7 @@ TEST_F(MatrixProductOnAGpu, AddsAScaledMatrixToEachScaledProductOfABatch) {
   }
   for (std::int64_t i = 0; i < count * c_stride; ++i) {
     const std::int64_t n = i / c_stride, row = i % c_stride / columns, column = i % c_stride % columns;
-    double expected = 7.0;  // memory between two products must keep the value 7
+    double expected = 7.0;  // the memory between the results of a batch must keep the value 7
     if (row < rows) {
       expected = beta * s.at(i);
       for (std::int64_t k = 0; k < inner; ++k) {

@@ -3,9 +3,9 @@
 
     measured_plans.py [--table FILE] [--least PERCENT] OUTPUT...
 
-For each convolution, the table gets the fastest plan, if it is faster than the plan that the rules choose by more than
-PERCENT. Entries of other convolutions stay in the table; entries of the measured ones are replaced or removed. Prints
-the gain of each entry, and how cuBLASLt's product compares.
+For each measured convolution, the table gets the fastest plan if it is more than PERCENT faster than the plan that the
+rules choose; otherwise, the convolution's entry is removed. Entries of convolutions that were not measured remain in
+the table. Prints the gain of each entry, and the time of cuBLASLt's matrix product.
 """
 
 import argparse

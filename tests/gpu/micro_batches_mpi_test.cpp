@@ -83,7 +83,8 @@ TEST_F(MicroBatchesOnAGpu, GiveTheSameBitsWithALookahead) {
 
 TEST_F(MicroBatchesOnAGpu, TrainAsOnTheCpu) { expect_near_the_cpu(normalized(12)); }
 
-/// Mixup draws the weights of the images from stream positions, which must not depend on the micro-batches.
+/// Mixup draws the weights of the images by stream positions. The positions must not depend on the division into
+/// micro-batches.
 TEST_F(MicroBatchesOnAGpu, TrainAsOnTheCpuIfTheirSamplesAreMixed) {
   Training training = normalized(12);
   training.network = mixed_network();

@@ -1,6 +1,6 @@
-// Expects that a training step on a GPU equals the step on a CPU, up to rounding. Tests only one network of each kind,
-// because steps on the fake GPU are slow: 12 s for ResNet-50, 8 s for ConvNeXt-T. On a real GPU, tests/gpu/gpu_visit.py
-// compares all networks.
+// Expects that a training step on a GPU has the same results as the step on a CPU, except for rounding. Tests only one
+// network of each kind, because steps on the fake GPU are slow: 12 s for ResNet-50, 8 s for ConvNeXt-T. On a real GPU,
+// tests/gpu/gpu_visit.py compares all networks.
 #include "kernels/dense/dense.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/image_input/image_input.h"
@@ -18,8 +18,8 @@ struct NetworkCase {
   const char* name;
   Network network;
   /// Largest error of the variables, relative to their change in the step. Rounding can change which values a ReLU or a
-  /// pooling lets through, and then gradients differ. If a batch norm over few values comes later, gradients of all
-  /// layers differ.
+  /// pooling passes on; then gradients differ. If a batch norm over few values comes after the ReLU or pooling, the
+  /// gradients of all layers differ.
   double tolerance = 1e-4;
 };
 

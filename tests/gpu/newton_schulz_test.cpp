@@ -12,7 +12,8 @@
 namespace carillon::testing {
 namespace {
 
-/// Several matrices of each shape, in mixed order. After matrices of some shapes, the array needs gaps.
+/// Several matrices of each shape, in mixed order. After some of the matrices, the array has a gap, so that the next
+/// matrix is aligned.
 const std::vector<MatrixShape> mixed_shapes = {{24, 16}, {5, 7},  {24, 16}, {16, 24}, {9, 9},
                                                {5, 7},   {40, 3}, {24, 16}, {1, 6},   {9, 9}};
 

@@ -8,8 +8,8 @@ namespace carillon::testing {
 
 class OpsOnAGpu : public GpuTest, public ::testing::WithParamInterface<OpCase> {
  protected:
-  /// Expects that the output and the gradients equal those of the CPU. Expects, on both devices, that a non-finite
-  /// value of an input "x" or "z" reaches the output.
+  /// Expects that the output and the gradients on the GPU equal the output and the gradients on the CPU. Expects, on
+  /// both devices, that a non-finite value of an input "x" or "z" reaches the output.
   static void expect_like_cpu(const OpCase& op);
 };
 

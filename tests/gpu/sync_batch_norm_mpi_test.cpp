@@ -33,7 +33,7 @@ class SyncBatchNormOnAGpu : public GpuTest {
     CudaDevice device(0);
     return train(training, records(), device, *make_communicator(mpi_world(), device));
   }
-  /// Trains one rank with the global batch, without --sync-batch-norm.
+  /// Trains on this rank alone, with the global batch and without --sync-batch-norm.
   static Trained alone(Training training) {
     training.network.sync_batch_norm = false;
     training.batch_size = global_batch;

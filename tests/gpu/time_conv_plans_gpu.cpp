@@ -116,7 +116,7 @@ std::size_t bytes_of(const StridedTensor& tensor) {
   return bytes;
 }
 
-/// The operands of the convolutions. Results are written to other memory, so the operands stay random.
+/// The operands of the convolutions. Results are written to separate memory, so the operands remain random.
 class Operands {
  public:
   Operands(CudaDevice& device, const std::vector<NamedConv2dTask>& tasks) {
@@ -144,8 +144,8 @@ class Operands {
   Buffer x_, weights_, y_, result_;
 };
 
-/// Returns the matrix product that computes the convolution; nullopt unless the window is 1 x 1 with stride 1. The
-/// weights gradient is in float32.
+/// Returns the matrix product that computes the pass of the convolution; nullopt unless the window is 1 x 1 with stride
+/// 1. The product for the weights gradient has a float32 result.
 std::optional<MatrixProductCuda> product_of(CudaDevice& device, const Conv2dTask& task,
                                             const Conv2dPlan::Memory& memory) {
   const auto& [filters, channels, window_rows, window_columns] = task.layout.weights.extents;
@@ -174,7 +174,7 @@ class Measurement {
   Measurement(CudaDevice& device, std::size_t count, const std::vector<NamedConv2dTask>& tasks)
       : device_(device), count_(count), operands_(device, tasks) {}
 
-  /// Times a convolution that was not timed before.
+  /// Times the plans of a convolution, unless an equal convolution was already timed.
   void time(const NamedConv2dTask& named) {
     const CudnnTarget target{.handle = device_.cudnn()};
     const Conv2dTask& task = named.task;
@@ -182,7 +182,7 @@ class Measurement {
     if (!timed_.insert(text).second) return;
     std::string reason;
     const auto chosen = Conv2dPlan::find(target, task, reason, {});
-    if (!chosen) return;  // no plan exists; an example is a bias in bf16
+    if (!chosen) return;  // no plan exists, for example for a bias in bf16
     double best = timed("rules", -1, *chosen, task, text, 1e9);
     const auto plans = Conv2dPlan::candidates(target, task, count_);
     for (std::size_t i = 0; i < plans.size(); ++i) {

@@ -25,7 +25,7 @@ class TowersOnAGpu : public GpuTest {
     const auto communicator = make_communicator(mpi_world(), device);
     return train(training, records(), device, *communicator);
   }
-  /// Trains a tower on the GPU. Each rank's fake GPU runs its work in another order.
+  /// Trains a tower on the GPU. The fake GPUs of the ranks run independent work in different orders.
   static Trained on_gpu(const Training& training, std::uint64_t seed = 1, std::string_view choice = "auto") {
     set_conditions({.seed = 10 * seed + static_cast<std::uint64_t>(mpi_world().rank())});
     CudaDevice device(0);

@@ -1,5 +1,5 @@
-// Expects that a tower on a GPU equals a tower on a CPU, up to rounding, and that its bits do not depend on the order
-// of work on the GPU.
+// Expects that a tower on a GPU has the same results as a tower on a CPU, except for rounding, and that the bits of its
+// results do not depend on the order in which the GPU runs independent work.
 #include "src/step/tower.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace carillon::testing {
 namespace {
 
-/// More steps than the table's ring has entries, so that steps reuse entries.
+/// More steps than the ring of the step table has entries, so that later steps reuse entries.
 constexpr int many_steps = 150;
 
 class TowerOnAGpu : public GpuTest {
@@ -58,7 +58,7 @@ TEST_F(TowerOnAGpu, TrainsAsOnTheCpu) {
   expect_near(training, on_cpu(training), on_gpu(training), 1e-4);
 }
 
-/// The loss kernel cannot sum the last layer's bias gradient: the batch has too many blocks for it.
+/// For such a large batch, the loss kernel runs in several blocks, so it does not sum the last layer's bias gradient.
 TEST_F(TowerOnAGpu, TrainsLargeBatchesAsOnTheCpu) {
   const Training training{.batch_size = 600, .steps = 5};
   expect_near(training, on_cpu(training), on_gpu(training), 1e-4);

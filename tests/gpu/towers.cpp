@@ -27,7 +27,8 @@ std::vector<float> downloaded(std::span<const float> values, Device& device) {
   return copy;
 }
 
-/// One tower's samples of one step. The destructor overwrites them, to show that nobody reads them later.
+/// One tower's samples of one step. The destructor overwrites the samples, so that a tower that reads them later gets
+/// wrong results.
 class PassingBatch {
  public:
   PassingBatch(const Dataset& dataset, std::uint64_t first, std::size_t count) : first_(first) {
@@ -88,7 +89,7 @@ NoiseRecords::NoiseRecords(std::size_t count, std::size_t image_bytes, CacheMode
 
 namespace {
 
-/// Expects that each compute copy equals, bit for bit, its variable after the conversion.
+/// Expects that each compute copy has the bits that the conversion of its variable gives.
 void expect_compute_copies_hold(const ParameterStore& parameters, Device& device) {
   for (std::size_t i = 0; i < parameters.compute_copies().size(); ++i) {
     const ComputeCopy& compute_copy = parameters.compute_copies()[i];

@@ -58,11 +58,11 @@ struct Trained {
   bool keeps_records = false;
 };
 
-/// Trains a tower. The steps use `records` in a scattered order. After each call of step, its images are overwritten.
-/// Rank r of n uses its own part of the n * batch_size samples of a step.
+/// Trains a tower. The steps use `records` in a scattered order. After each call of Tower::step, the images of this
+/// step are overwritten. Rank r of n uses its own part of the n * batch_size samples of a step.
 Trained train(const Training& training, const NoiseRecords& records, Device& device, Communicator& communicator);
 
-/// Expects that the two trainings have equal bits, also in their step results.
+/// Expects that the results of the two trainings have equal bits, also the results of each step.
 void expect_equal(const Trained& a, const Trained& b);
 
 }  // namespace carillon::testing

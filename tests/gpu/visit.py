@@ -1,6 +1,7 @@
-"""A visit to a machine with a GPU: locations, time limit, results, and how a program is run. Shared by gpu_visit.py's phases.
+"""Shared by the phases of gpu_visit.py: the locations, the time limit and the results of a visit to a machine with a
+GPU, and functions that run programs.
 
-The phases that use the GPU have the first four cores. Phase cpu has the other cores.
+The phases that use the GPU run on the first four cores. Phase cpu runs on the remaining cores.
 """
 
 import contextlib
@@ -66,7 +67,7 @@ class Visit:
             else:
                 self.say("      the next measurement shared the GPU")
             yield
-        time.sleep(0.1)  # lets a waiting process get the lock
+        time.sleep(0.1)  # time in which a waiting process can get the lock
 
     def say(self, line, file="summary.txt"):
         with self._lock, (self.options.out / file).open("a") as summary:
@@ -106,7 +107,7 @@ class Visit:
             kill(process.pid)
             try:
                 output, _ = process.communicate(timeout=5)
-            except subprocess.TimeoutExpired:  # if a process cannot be killed, the pipe stays open
+            except subprocess.TimeoutExpired:  # a process that cannot be killed keeps the pipe open
                 output = ""
             code = 124
             output += f"\n{STOPPED.format(seconds)}\n"
@@ -116,7 +117,7 @@ class Visit:
 
 
 def on(cores):
-    """Returns the words before a command by which the command uses only these cores."""
+    """Returns the first words of a command that runs another command on these cores only."""
     return ["taskset", "-c", ",".join(map(str, cores))] if cores else []
 
 
@@ -127,8 +128,9 @@ def kill(pid):
 
 
 def last_line(output):
-    """Returns the most useful line of a failed process's output: the first failed assertion; at the time limit, the
-    limit and the last error; otherwise the last error, or the last line."""
+    """Returns the most useful line of a failed process's output. This is the first failed assertion; if there is none
+    and the process reached the time limit, the limit and the last error; otherwise the last error or, without an error,
+    the last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     for index, line in enumerate(lines):
         if line.endswith(": Failure"):

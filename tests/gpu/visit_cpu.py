@@ -1,8 +1,9 @@
-"""Phase cpu of gpu_visit.py: training on the CPU in bf16 against PyTorch's autocast, and its scaling over ranks.
+"""Phase cpu of gpu_visit.py: the speed of training on the CPU in bf16, compared with PyTorch's autocast, and how it
+scales over ranks.
 
 Runs in parallel with the phases after it, one measurement at a time, on cores that the GPU's phases do not use.
-Networks and
-options: gpu_vs_pytorch.py. PyTorch: channels_last, fused optimizer, memory kept by malloc.
+The networks and options are the same as in gpu_vs_pytorch.py. PyTorch uses channels_last and the fused optimizer, and
+malloc keeps freed memory.
 """
 
 import json
@@ -17,7 +18,7 @@ import measure
 from cifar10_vs_pytorch import HUGE_PAGES, KEEP_MEMORY
 
 WORKERS = Path(gpu_vs_pytorch.__file__).parent
-SECONDS = 3.0  # of one measurement
+SECONDS = 3.0  # duration of one measurement
 NETWORKS = {  # batch size; images per second that one core with AMX may reach
     "airbench94": (128, 800),
     "resnet18_cifar": (128, 130),

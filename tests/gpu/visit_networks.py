@@ -1,8 +1,9 @@
-"""Phase networks of gpu_visit.py: training on the GPU against the CPU tower, and against itself.
+"""Phase networks of gpu_visit.py: compares training on the GPU with training on the CPU, and runs on the GPU with each
+other.
 
-One step and ten steps in fp32, each from one initial checkpoint, relative to the distance that a variable travelled. Two runs,
-captured and eager steps, and a stopped and resumed run must have equal bits. Phase bits checks only the bits, in bf16 and
-fp32, over 20 steps.
+GPU and CPU train one step and ten steps in fp32 from the same initial checkpoint; errors are relative to the distance
+that a variable travelled. On the GPU, a second run, a run with eager steps, and a run that is stopped and resumes must
+have the same bits as the first run. Phase bits checks only the bits, in bf16 and fp32, over 20 steps.
 """
 
 import concurrent.futures
@@ -15,7 +16,7 @@ from visit import DEVICE, GPU_CORES, Deadline, last_line
 from hdf5 import load  # visit.py adds their folder to the import path
 from programs import checkpoint, same_bits
 
-LIMIT = 1e-3  # of the distance that a variable travelled
+LIMIT = 1e-3  # largest error, relative to the distance that a variable travelled
 LARGEST_FLOOR = 0.1  # if one rounding has a larger effect, the network cannot be compared
 REDUCED_LIMITS = {"tf32": 0.5, "bf16": 0.8}  # after one step, for the worst variable; bf16 on the CPU: up to 0.4
 STEPS, BITS_STEPS = 10, 20
@@ -64,7 +65,7 @@ def command_of(visit, network, train_dir, *more, size=None):
     extra = []
     if network.program == "image_train":
         data = ["--data", "synthetic", "--classes", network.classes]
-        # A cosine schedule would depend on --max-steps.
+        # The schedule must be constant, because a cosine schedule would depend on --max-steps.
         extra = ["--image-size", size or network.size, "--schedule", "constant"]
     elif network.program == "cifar10_train":
         extra = ["--distort=false"]
@@ -103,7 +104,7 @@ class NetworkChecks:
         self.visit, self.network, self.until, self.steps = visit, network, until, steps
         self.name = network.name + (f", {network.options[1]}" if network.options[0] == "--optimizer" else "")
         self.initial = None  # train directory of the initial checkpoint
-        self.rounded = None  # the same, after each weight was rounded once
+        self.rounded = None  # train directory of the initial checkpoint with each weight rounded once
 
     def run(self):
         try:
@@ -184,7 +185,7 @@ class NetworkChecks:
 
     def _near(self, label, found, expected, rounded=None, limit=LIMIT):
         """Reports the distance of `found` from `expected`. Some networks amplify a rounding of the weights. So the
-        limit is at least 4 times the effect of one such rounding on the CPU."""
+        limit is at least 4 times the distance that one rounding of the weights causes on the CPU (`rounded`)."""
         if not found or not expected:
             return
         begin = load(checkpoint(self.initial, 0))
@@ -211,7 +212,7 @@ class NetworkChecks:
 def farthest(found, expected, start):
     """Returns (distance, name) of the variable with the largest distance between `found` and `expected`, relative to
     the distance that the variable travelled from `start`. Some variables hardly travel, such as biases without
-    influence. For them, the distance is relative to a thousandth of the usual travelled distance."""
+    influence. For these variables, the distance is relative to a thousandth of the usual travelled distance."""
     names = [key for key in expected if key.startswith("variables/") and (expected[key] != start[key]).any()]
     travelled = {key: np.linalg.norm(np.float64(expected[key]) - start[key]) for key in names}
     usual = np.sqrt(sum(way**2 for way in travelled.values()) / sum(expected[key].size for key in names))

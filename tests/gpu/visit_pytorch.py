@@ -1,7 +1,8 @@
 """Phase pytorch of gpu_visit.py: the speed of PyTorch on the GPU, measured in parallel with the phases after it.
 
-Each network has a process, three at once. A process compiles on its CPU cores at low priority, and waits for the GPU before
-it computes. Forms: a step captured in a CUDA graph, compiled and not, with autocast and with weights in bf16.
+Each network has its own process; three processes run at once. A process compiles on its CPU cores at low priority, and
+waits for the GPU before it computes. The forms are steps in a CUDA graph, compiled or not, with autocast or with
+weights in bf16.
 """
 
 import argparse
@@ -16,10 +17,10 @@ import gpu_vs_pytorch  # visit.py adds its folder to the import path
 
 AT_ONCE = 3
 STEPS = {"cifar10": 10, "mnist": 10}  # steps in one captured graph; other networks: 1
-SECONDS = 1.0  # of one measurement
+SECONDS = 1.0  # duration of one measurement
 FORM_SECONDS = 300  # limit of one form, with its compilation
 NAMES = ("vit_small_patch16_224", "convnext_tiny", "resnet50", "airbench94", "resnet18_cifar", "cifar10", "mnist")
-LARGE = NAMES[:3]  # measured also with weights in bf16
+LARGE = NAMES[:3]  # these networks are also measured with weights in bf16
 
 
 def forms(name):

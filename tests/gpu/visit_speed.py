@@ -1,6 +1,8 @@
-"""Phases speed, switches and kernels of gpu_visit.py: the time of a step with the GPU to itself, in all and by kernel.
+"""Phases speed, switches and kernels of gpu_visit.py: the time of a training step, and of each of its kernels, while no
+other process uses the GPU.
 
-Speed does the work of gpu_vs_pytorch.py: bf16, MNIST in fp32. Switches: the same, with one way of computing switched off.
+Phase speed trains the same networks as gpu_vs_pytorch.py, in bf16 (MNIST in fp32). Phase switches repeats this with one
+optimisation switched off.
 """
 
 import json
@@ -126,7 +128,8 @@ def kernels(visit, until):
 
 
 def _profile(visit, until, name):
-    """Profiles a little more than one step, after the start and two steps. Every kernel is launched alone."""
+    """Profiles a little more than one step, after the start-up and two steps. Kernels are launched one by one, without
+    CUDA graphs."""
     _, nodes = visit.steps.get(name, (0, 0))
     log = visit.options.out / f"ncu-{name}.csv"
     window = ["--launch-skip", math.ceil(2.2 * nodes), "--launch-count", math.ceil(1.25 * nodes) + 10] if nodes else []
@@ -152,7 +155,7 @@ def _profile(visit, until, name):
 
 
 def plans(visit, until):
-    """Times cuDNN's plans, if there is a program for it. tests/gpu/measured_plans.py reads the output."""
+    """Times cuDNN's plans if the program time_conv_plans_gpu exists. tests/gpu/measured_plans.py reads the output."""
     for program in visit.options.elf.glob("time_conv_plans_gpu"):
         with visit.gpu():
             seconds = max(1, int(until - time.monotonic()) - 10)

@@ -1,4 +1,5 @@
-"""Phases tests and sanitizer of gpu_visit.py: each GPU test in a separate process, alone or under compute-sanitizer."""
+"""Phases tests and sanitizer of gpu_visit.py: each GPU test in a separate process, without or with
+compute-sanitizer."""
 
 import concurrent.futures
 import contextlib

@@ -15,7 +15,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Returns the ops of each section and its number of tiles, such as "input | conv pool x16 | logits".
+/// Returns the ops and the number of tiles of each section, such as "input | conv pool x16 | logits".
 std::string text_of(const Graph& graph, int workers) {
   std::string text;
   for (const TiledSection& section : plan_tiling(graph, workers)) {
@@ -101,8 +101,8 @@ TEST(BatchTiling, HaveNoMoreWorkersThanTiles) {
   EXPECT_EQ(plan_tiling(cifar10(128), 100)[1].workers, 16);
 }
 
-/// pool1 alone reads the output of conv1. pool1's backward pass writes the gradient of this output, and conv1's
-/// backward pass reads it.
+/// Only pool1 reads the output of conv1. pool1's backward pass writes the gradient of this output, and conv1's backward
+/// pass reads it.
 TEST(BatchTiling, WhatNobodyElseReadsHasMemoryForATilePerWorker) {
   const Graph graph = cifar10(128);
   const std::vector<Lifetime> whole = tensor_lifetimes(graph, plan_tiling(graph, 0), true, {});

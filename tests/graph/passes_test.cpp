@@ -77,7 +77,8 @@ TEST_F(Passes, ASumAndItsReluBecomePartOfTheBatchNormBeforeThem) {
   EXPECT_TRUE(keeps_output(2)) << "the ReLU was lost";
 }
 
-/// The later one takes the sum, so that the parameters stay in the order of the ops.
+/// The addition is fused into the later one of the two batch norms, so that the parameters remain in the order of the
+/// ops.
 TEST_F(Passes, OfTwoBatchNormsTheLaterTakesTheirSum) {
   const Value x = images(), a = batch_norm(graph_, "a", convolution("conv_a", x));
   const Value b = batch_norm(graph_, "b", convolution("conv_b", x));
@@ -278,7 +279,7 @@ TEST_F(Passes, AnOutputThatIsAnInputWantsAGradientIfTheInputDoes) {
   EXPECT_TRUE(graph.values()[a.index].wants_gradient);
 }
 
-/// Returns a residual block. `reader_count`: number of ops that read its output.
+/// Returns a graph with a residual block. `reader_count`: number of ops that read the block's output.
 Graph residual_block(int reader_count) {
   Graph graph(2);
   const auto convolution = [&](const std::string& name, Value x) {

@@ -22,8 +22,8 @@
 namespace carillon::testing {
 namespace {
 
-/// Follows a backward pass. For each place in memory, tracks which gradients are complete there and not yet
-/// overwritten.
+/// Follows the backward pass of `graph`. Expects that each op finds the complete gradients of its outputs in memory,
+/// not overwritten by the gradients of other values.
 void expect_gradients_are_read_before_they_are_overwritten(const Graph& graph) {
   const std::vector<Lifetime> lives = tensor_lifetimes(graph, plan_tiling(graph, 0), true, {});
   const auto place_of = [&](int value) {
@@ -162,8 +162,8 @@ TEST_F(SharedGradients, AnAdditionCopiesIfBothInputsHaveOneProducer) {
   EXPECT_EQ(run(), std::vector{false});
 }
 
-/// The second norm also outputs its input t. It adds its own gradient to the gradient of this output before the first
-/// norm has read the gradient of y. So t and y cannot share a gradient.
+/// The second norm also outputs its input t. In the backward pass, the second norm adds its own gradient to the
+/// gradient of this output before the first norm has read the gradient of y. So t and y cannot share a gradient.
 TEST_F(SharedGradients, AnAdditionCopiesIfTheLaterInputIsAnotherOutputOfItsProducer) {
   const Value x = stem(), y = norm("first", x), t = sum(layer("body", x), x), u = norm("second", t);
   const Value s = sum(t, y);

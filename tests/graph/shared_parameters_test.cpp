@@ -74,7 +74,8 @@ TEST_F(SharedParameters, AreSummedBeforeTheFirstOp) {
   }
 }
 
-/// Op b also computes the gradient of the shared weights if only b's biases are trained.
+/// If only the biases of op b are trained, b nevertheless computes the gradient of the shared weights, which needs
+/// memory.
 TEST_F(SharedParameters, HaveMemoryForTheGradientsOfOpsThatRun) {
   const Value x = layer("a", input_);
   graph_.share_parameter("b/weights", "a/weights");
@@ -132,7 +133,7 @@ TEST_F(SharedParameters, AreInADescription) {
               HasSubstr("no earlier op has the variable 'logits/weights'"));
 }
 
-/// Finite differences change a shared parameter, which affects all ops that share it.
+/// The finite differences change a shared parameter, so they include its effect on all ops that share it.
 TEST(SharedGradientsOfParameters, MatchFiniteDifferences) {
   for (const int threads : {1, 2}) {
     OpHarness harness(5, threads);
@@ -147,8 +148,8 @@ TEST(SharedGradientsOfParameters, MatchFiniteDifferences) {
   }
 }
 
-/// A graph of five convolutions in tiles. Either the third one shares the variables of the first one, or it has its own
-/// variables with equal values.
+/// A graph of five convolutions in tiles. Either the third convolution shares the variables of the first one, or it has
+/// its own variables with equal values.
 struct TiledConvolutions {
   static constexpr std::int64_t batch = 64;
 

@@ -1,4 +1,4 @@
-// Tests of RandAugment and random erasing, compared with torchvision's.
+// Compares RandAugment and random erasing with torchvision's RandAugment and RandomErasing.
 #include "carillon/images/view.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ TEST_F(Augment, OneColourStaysOneColour) {
 }
 
 TEST_F(Augment, OpsAreDrawnEquallyOften) {
-  // Each op is recognised by its result with magnitude 18 and either sign.
+  // The test recognises each op by the op's result with magnitude 18 and a positive or negative sign.
   const auto text_of = [](const std::vector<std::uint8_t>& bytes) { return std::string(bytes.begin(), bytes.end()); };
   std::map<std::string, std::size_t> op_of;
   for (std::size_t i = 0; i < augment_op_names.size(); ++i) {
@@ -173,7 +173,7 @@ TEST_F(Augment, ColorJitterChangesBrightnessContrastAndSaturation) {
 }
 
 TEST_F(Augment, ErasingFillsOneBoxWithTheGivenProbability) {
-  const Colour fill{.red = 250, .green = 251, .blue = 252};  // no pixel of the source has it
+  const Colour fill{.red = 250, .green = 251, .blue = 252};  // no pixel of the source has this colour
   int erased = 0;
   constexpr int draw_count = 4000;
   for (std::uint64_t position = 0; position < draw_count; ++position) {

@@ -1,4 +1,4 @@
-// Tests of decoding: compared with Pillow, partial decoding compared with whole decoding, and files that are rejected.
+// Compares decoded pictures with Pillow, and partial decoding with whole decoding. Also tests which files are rejected.
 #include "carillon/images/decode.h"
 
 #include <gmock/gmock.h>
@@ -113,7 +113,7 @@ TEST_P(FormOfFile, AnyFlippedBitIsReportedAsDamage) {
   }
 }
 
-/// Returns a JPEG file with chroma subsampling `across` x `down`. Empty if JPEG does not allow this subsampling.
+/// Returns a JPEG file with chroma subsampling `across` x `down`; empty if JPEG does not allow this subsampling.
 std::string sampled_jpeg(const std::vector<std::uint8_t>& rgb, std::int64_t rows, std::int64_t columns, int across,
                          int down) {
   if (across * down > 8) return {};
@@ -189,8 +189,8 @@ TEST(Decode, ALargeJpegComesSmallerWhereItIsReducedAnyway) {
   EXPECT_EQ(reduction(0.01), 8);
 }
 
-/// Each scan of a progressive file covers the whole picture. The first scan holds coarse means, and a file may repeat
-/// it.
+/// Each scan of a progressive file covers the whole picture. The first scan holds coarse means, and a malicious file
+/// may repeat it many times.
 TEST(Decode, MoreScansThanAreReadAreRefused) {
   const std::string scan = "\xFF\xDA", tables = "\xFF\xC4", end = "\xFF\xD9";
   const std::vector<std::uint8_t> own = picture_file("progressive.jpg");
@@ -244,7 +244,7 @@ TEST_P(OrientedFile, APartIsInTheCoordinatesOfThePictureAsItIsShown) {
   }
 }
 
-/// A file with a malformed EXIF block must be readable. Only the orientation is ignored.
+/// The decoder must read a file with a malformed EXIF block, and ignore only the orientation.
 TEST(Orientation, OfAMalformedExifBlockIsIgnored) {
   const std::vector<std::uint8_t> file = picture_file("oriented_6.jpg");
   const std::string text(file.begin(), file.end());
@@ -266,7 +266,7 @@ TEST(Orientation, OfAMalformedExifBlockIsIgnored) {
     decode_whole(bytes_of(bad), whole);
     EXPECT_EQ(whole.height, 13);
   }
-  // The EXIF block declares more entries than it holds. The entries that exist are read.
+  // The EXIF block declares more entries than it contains. The decoder must read the existing entries.
   EXPECT_EQ(picture_info(bytes_of(changed(header + 8, "\xff\xff"s))).orientation, 6);
 }
 

@@ -43,7 +43,7 @@ inline std::vector<std::uint8_t> rgb_of(const DecodedPart& whole) {
   return rgb_of(whole, {whole.row, whole.column, whole.height, whole.width});
 }
 
-/// Returns `jpeg` with an EXIF block that holds the orientation.
+/// Returns the file `jpeg` with an EXIF block for the orientation `orientation`.
 inline std::vector<std::uint8_t> with_orientation(const std::string& jpeg, int orientation) {
   using namespace std::string_literals;
   const std::string entry = "\x01\x12\0\3\0\0\0\1\0"s + static_cast<char>(orientation) + "\0\0"s;

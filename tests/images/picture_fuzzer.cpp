@@ -1,4 +1,4 @@
-// Fuzzes pictures: any bytes must either be decoded, as a whole and in part, or be rejected.
+// Fuzzes the decoder of pictures. It must either decode any bytes, as a whole and in part, or reject them.
 #include <algorithm>
 
 #include "carillon/core/error.h"

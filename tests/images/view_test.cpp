@@ -1,4 +1,4 @@
-// Tests of views: resizing compared with Pillow and TensorFlow, and random crops compared with torchvision's.
+// Tests views: compares resizing with Pillow and TensorFlow, and random crops with torchvision's RandomResizedCrop.
 #include "carillon/images/view.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ std::vector<std::uint8_t> rendered(const std::vector<std::uint8_t>& file, const 
   return pixels;
 }
 
-/// Expects that the first `count` resizes give the pixels in the file `name`.
+/// Expects that the first `count` elements of `resizes` produce the pixels in the file `name`, except for rounding.
 void expect_resized_as(const std::string& name, std::size_t count, Resampling resampling) {
   const std::vector<std::uint8_t> file = picture_file("colour.png"), all = picture_file(name);
   std::span<const std::uint8_t> expected = all;
@@ -137,7 +137,8 @@ TEST(View, OfAnOrientedPictureIsThatOfThePictureAsItIsShown) {
   }
 }
 
-/// The reduction does not divide the sides. So if a side is reversed, it begins with an incomplete pixel.
+/// The sides are not divisible by the reduction factor. So if the orientation reverses a side, the reduced side begins
+/// with an incomplete pixel.
 TEST(View, OfAnOrientedPictureThatComesSmallerIsNearlyTheSame) {
   Picture picture{.height = 237, .width = 317, .channels = 3, .pixels = {}};
   for (std::int64_t y = 0; y < picture.height; ++y) {
@@ -267,8 +268,8 @@ TEST(View, APaddedPictureIsMirroredWithItsBars) {
   EXPECT_THAT(reds(), testing::ElementsAre(0, 0, 0, 0, 0, 200, 200, 0));
 }
 
-/// Weights are rounded to integers. If a picture is reduced 500-fold, each pixel has a thousand small weights, and
-/// their rounding errors add up.
+/// Weights are rounded to integers. If a picture is reduced 500-fold, each pixel of the result is a sum with a thousand
+/// small weights, and the rounding errors of the weights add up.
 TEST(View, OfAWhitePictureIsWhiteHoweverMuchItIsReduced) {
   for (const std::int64_t length : {4, 20, 300, 2000}) {
     Picture white{.height = length, .width = length, .channels = 1, .pixels = {}};
@@ -297,7 +298,7 @@ std::vector<PictureBox> draws_of(const PictureInfo& picture, const CropRule& rul
   return parts;
 }
 
-/// Returns the value below which i tenths of `values` are.
+/// Returns the quantile i/10 of `values`.
 double tenth(std::vector<double>& values, int i) {
   std::ranges::sort(values);
   return values[values.size() * static_cast<std::size_t>(i) / 10];

@@ -26,7 +26,7 @@ esac
 """
 GPU_MPI_TEST = "#!/bin/sh\nexit 0\n"
 MNIST_TRAIN = "#!/bin/sh\nexit 0\n"
-# Rejects the GPU unless it finds the library in the folder of a Python package.
+# A program that rejects the GPU unless LD_LIBRARY_PATH contains the folder of the Python package of cuDNN.
 OLD_CUDNN = """#!/bin/sh
 case $LD_LIBRARY_PATH in *cudnn-of-python*) exit 0 ;; esac
 echo 'cuDNN 9.14.0 is loaded, but this program was built with 9.19.0: install that version or a later one' >&2
@@ -35,7 +35,7 @@ exit 69
 MPIRUN = "#!/bin/sh\nexit 0\n"
 NVIDIA_SMI = '#!/bin/sh\necho "GPU 0: stub"\n'
 NO_GPU = "#!/bin/sh\nexit 9\n"
-# Trains 40 steps of 25 ms each; of 50 ms each if fused attention is switched off.
+# A training program: trains 40 steps of 25 ms each, or of 50 ms each if fused attention is switched off.
 TRAIN = f"""#!{sys.executable}
 import json, os, pathlib, sys
 value = dict(zip(sys.argv[1:], sys.argv[2:]))
@@ -46,7 +46,8 @@ lines = [json.dumps({{"step": step, "time": step * seconds, "loss": 1}}) for ste
 (folder / "metrics.jsonl").write_text("\\n".join(lines))
 print("captured step: 3 nodes")
 """
-# Writes what ncu 2025.3 writes for a product, a copy and a norm. The profile begins in the middle of a step.
+# Replaces ncu: writes the output of ncu 2025.3 for steps that consist of a product, a copy and a norm. The profile
+# begins in the middle of a step.
 NCU = f"""#!{sys.executable}
 import csv, sys
 value = dict(zip(sys.argv[1:], sys.argv[2:]))

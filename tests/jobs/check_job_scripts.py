@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "tests/acceptance"))
 import programs
 from processes import TIMEOUT
 
-# Logs the signals that it gets, and ends at a TERM.
+# A program that logs the signals that it gets, and ends when it gets TERM.
 SIGNAL_LOGGER = """#!/usr/bin/env bash
 trap 'echo USR1 >>"$LOG"' USR1
 trap 'echo TERM >>"$LOG"; exit 75' TERM
@@ -31,7 +31,7 @@ while kill -0 "$PPID" 2>/dev/null; do sleep 0.02; done  # until the launcher is 
 SRUN = """#!/usr/bin/env bash
 exit "$SRUN_CODE"
 """
-# Replaces mpirun; has one rank.
+# Replaces mpirun, and starts one rank.
 MPIRUN = """#!/usr/bin/env bash
 shopt -s extglob
 if [[ $1 == --version ]]; then
@@ -45,7 +45,7 @@ while [[ $1 != *_@(train|eval) ]]; do
 done
 "$@"
 """
-# Last lines of MPIRUN, in a stub that runs a command at USR1.
+# The last lines of a stub like MPIRUN that runs a command when it gets USR1.
 HANDLE_USR1 = """trap '%s' USR1
 "$@" &
 wait $!
@@ -144,7 +144,8 @@ class LaunchTest(ScriptTest):
     def forwarded(self, *sent):
         """Sends the signals to a launcher. Returns the kinds of signals that the logger gets, and the exit code (None
         if the launcher still runs). Sends each signal after the previous one has arrived, and more than a second after
-        the first one: when a process group is stopped, two signals may come together, and count as one."""
+        the first one. Otherwise, the launcher would treat two signals as one: if a process group is stopped, it may get
+        the same signal twice at once."""
         launcher = self.start()
         for count, number in enumerate(sent, start=1):
             launcher.send_signal(number)
@@ -193,8 +194,8 @@ class RepeatErrorTest(ScriptTest):
     """Tests of the lines that carillon launch prints after the end of mpirun."""
 
     def errors(self, code, line):
-        """Returns the lines on stderr if the program reports `line` and ends with `code`. After that, mpirun prints its
-        own lines."""
+        """Returns the lines on stderr of a launch whose program reports `line` and ends with `code`. After the
+        program's end, mpirun prints its own lines."""
         keep = f'echo "{line}" | tee -a "$CARILLON_ERROR_FILE" >&2\n' if line else ""
         version = "if [[ $1 == --version ]]; then echo 'mpirun (Open MPI) 4.1.0'; exit; fi\n"
         self.stub("mpirun", f"#!/usr/bin/env bash\n{version}{keep}echo 'Primary job terminated normally' >&2\nexit {code}\n")
@@ -246,7 +247,7 @@ class SlurmTrainTest(ScriptTest):
         self.assertEqual(self.run_script(75), (75, ["17"]))
 
     def test_array_task_is_requeued_by_its_array_number(self):
-        for job in ("17", "20"):  # the last task of an array has the number of the array
+        for job in ("17", "20"):  # the job id of an array's last task equals the id of the array
             array = {"SLURM_JOB_ID": job, "SLURM_ARRAY_JOB_ID": "20", "SLURM_ARRAY_TASK_ID": "3"}
             self.assertEqual(self.run_script(75, **array), (75, ["20_3"]))
 

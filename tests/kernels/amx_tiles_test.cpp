@@ -1,6 +1,6 @@
 // Tests the matrix products that use AMX's tile instructions (amx_tiles.cpp). Few processors have AMX, so this file
-// compiles amx_tiles.cpp a second time, with functions in place of the instructions. On a processor with AMX, Bf16Tiles
-// (bf16_tiles_test.cpp) tests the instructions themselves. No test checks whether the compiler moves memory accesses
+// compiles amx_tiles.cpp a second time, with functions in place of the instructions. On a processor with AMX, the tests
+// Bf16Tiles (bf16_tiles_test.cpp) run the real instructions. No test checks whether the compiler moves memory accesses
 // across the instructions.
 #if defined(__x86_64__)
 

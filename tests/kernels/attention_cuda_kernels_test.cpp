@@ -75,7 +75,8 @@ Expected definition(const Case& c, const std::vector<float>& scores, const std::
   return expected;
 }
 
-/// Compares the elements that are no padding with `expected`. Padding must keep the value that `filled` wrote.
+/// Compares the elements of `found` that are not padding with `expected`. The padding must still contain the NaNs that
+/// `filled` wrote.
 template <typename T>
 void expect_rows(const Case& c, const std::vector<T>& found, const std::vector<float>& expected, double tolerance) {
   const std::vector<float> values = floats(found), untouched = floats(filled<T>(found.size()));

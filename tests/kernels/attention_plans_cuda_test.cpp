@@ -1,5 +1,5 @@
 // Tests cuDNN's plans of attention without a GPU. cuDNN chooses a plan from a description of the GPU. It compiles the
-// plan's kernels at run time, and calls the library of the CUDA driver for this; the test loads a stub of that library.
+// plan's kernels at run time, and needs the CUDA driver's library (libcuda) for this. The test loads a stub of libcuda.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -21,9 +21,9 @@ AttentionTask task_of(AttentionPass pass, std::int64_t batch, std::int64_t token
 
 class AttentionPlansCuda : public ::testing::Test {
  protected:
-  /// Loads the stub of libcuda. If a library of this name is already loaded, the dynamic linker does not load another.
-  /// So cuDNN uses the stub even if the machine has a driver. A real driver could refuse to compile for a GPU that it
-  /// does not have.
+  /// Loads the stub of libcuda. After that, the dynamic linker does not load another library of the same name. So cuDNN
+  /// uses the stub even if the machine has a driver. A real driver could refuse to compile for a GPU that it does not
+  /// have.
   static void SetUpTestSuite() { ASSERT_TRUE(dlopen(CARILLON_CUDA_DRIVER_STUB, RTLD_NOW)) << dlerror(); }
 
   static std::unique_ptr<AttentionPlan> find(const AttentionTask& task, std::string_view gpu = h200) {
@@ -79,8 +79,8 @@ TEST_P(AttentionPlansCudaOfTokens, ExistForBatchesOf1To256AndAreTheSameEveryTime
   }
 }
 
-/// The deterministic backward pass stores partial sums of dq (the gradient of the queries) before it adds them. Here it
-/// needs a workspace of 202 MB; cuDNN's default backward pass needs 79 MB.
+/// The deterministic backward pass stores partial sums of dq (the gradient of the queries) before it adds them. For
+/// this task it needs a workspace of 202 MB; cuDNN's default backward pass needs 79 MB.
 TEST_F(AttentionPlansCuda, TheBackwardPassIsDeterministicAndFitsTheWorkspace) {
   AttentionTask task = task_of(AttentionPass::backward, 256, 197, 6);
   const auto plan = find(task);

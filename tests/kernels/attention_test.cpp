@@ -104,7 +104,7 @@ struct Results {
   std::vector<float> y, dx;
 };
 
-/// The results of the op on a CPU. The inputs depend only on the case.
+/// Returns the results of the op on `device`. The inputs depend only on the case.
 Results results(const Case& c, Device& device, Arithmetic arithmetic = Arithmetic::fp32) {
   OpHarness harness(c.batch, device, arithmetic);
   harness.finish(attention(harness.graph(), "op", harness.input("x", c.input()), {.heads = c.heads}));
@@ -161,7 +161,8 @@ TEST_P(IsaAttention, EqualsTheDefinitionForwardAndBackward) {
   }
 }
 
-/// The instruction sets that give the same bits as AMX. avx512_bf16 is omitted: it adds in another order.
+/// The instruction sets with which the op's results have the same bits as with AMX. avx512_bf16 is omitted: it adds in
+/// another order.
 std::vector<Isa> isas_with_amx_bits() {
   std::vector<Isa> isas = available_isas();
   std::erase(isas, Isa::avx512_bf16);
@@ -226,7 +227,7 @@ TEST(AttentionOp, DoesAsPyTorch) {
   const std::vector<float> x = of_pytorch("attention/qkv");
   harness.set("x", x);
   expect_as_pytorch(harness.forward(), "attention/y", 5e-7);
-  const Reference of_definition(c, x, of_pytorch("attention/dy"));  // equals the op's (tested above)
+  const Reference of_definition(c, x, of_pytorch("attention/dy"));  // tests above compare it with the op
   expect_as_pytorch(std::vector<float>(of_definition.dqkv.begin(), of_definition.dqkv.end()), "attention/dqkv", 5e-7);
 }
 
@@ -279,7 +280,7 @@ TEST(AttentionOp, HasEqualBitsInTilesOfTheBatch) {
   }
 }
 
-/// For each row of 8 values, whether it contains a NaN or an infinity.
+/// Element i tells whether row i (values 8 i to 8 i + 7) contains a NaN or an infinity.
 std::vector<bool> bad_rows(std::span<const float> values) {
   std::vector<bool> found(values.size() / 8);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -293,7 +294,7 @@ struct BadRows {
 };
 
 /// Sets element 5 of the query (part 0), key (part 1) or value (part 2) of token 2 in sample 1 to `bad`. Returns which
-/// rows of y and dx then contain a NaN or an infinity. All queries have the sign of `query_sign`.
+/// rows of y and of dx contain a NaN or an infinity after this change. All queries have the sign of `query_sign`.
 BadRows rows_with_nan(float bad, std::int64_t part, float query_sign, Arithmetic arithmetic) {
   const Case c{2, 20, 1, 8};
   CpuDevice device(1);
@@ -314,7 +315,7 @@ BadRows rows_with_nan(float bad, std::int64_t part, float query_sign, Arithmetic
 TEST(AttentionOp, ABadValueReachesTheRowsThatReadIt) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
   for (const float bad : {nan, -nan, infinity, -infinity}) {
-    for (const float query_sign : {1.0f, -1.0f}) {  // with -1, the score of a key of +infinity is -infinity
+    for (const float query_sign : {1.0f, -1.0f}) {  // with -1, a key of +infinity has the score -infinity
       for (const std::int64_t part : {0, 1, 2}) {
         std::vector<bool> expected(40, false);
         std::fill(expected.begin() + 20, expected.end(), part > 0);
@@ -323,8 +324,9 @@ TEST(AttentionOp, ABadValueReachesTheRowsThatReadIt) {
           const BadRows found = rows_with_nan(bad, part, query_sign, arithmetic);
           EXPECT_EQ(found.y, expected) << bad << ", part " << part;
           for (std::size_t row = 0; row < 60; ++row) EXPECT_FALSE(found.dx[row]) << "of the other sample";
-          // Rows 60, 63, ...: gradients of the queries; a bad value makes all of them bad. Rows 62, 65, ...: gradients
-          // of the values; a bad query or key makes attention weights bad, and these make all of them bad.
+          // dx has the rows q, k, v of each token. If the value (part 2) is bad, the gradients of all queries (rows 60,
+          // 63, ...) must be bad. If the query or the key is bad, some attention weights are bad, so the gradients of
+          // all values (rows 62, 65, ...) must be bad.
           for (std::size_t row = part == 2 ? 60 : 62; row < 120; row += 3) {
             EXPECT_TRUE(found.dx[row]) << bad << ", part " << part << ", row " << row;
           }

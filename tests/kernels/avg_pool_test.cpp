@@ -77,7 +77,7 @@ class AvgPool : public ::testing::TestWithParam<Case> {
   void expect_kernels_as_the_definition(double tolerance) {
     const Case& c = GetParam();
     const std::vector<T> x = rounded<T>(random_values(static_cast<std::size_t>(c.shape.element_count()), 1));
-    // Has as many values as x; only the first ones are used, as many as y has.
+    // dy has as many elements as x, but only the first y.size() elements are used.
     const std::vector<T> dy = rounded<T>(random_values(x.size(), 2));
     const Reference expected(c, floats(x), floats(dy));
     for (const ThreadOrder order : {ThreadOrder::ascending, ThreadOrder::descending}) {
@@ -151,7 +151,8 @@ TEST(AvgPoolOp, DoesAsPyTorch) {
   harness.finish(avg_pool(harness.graph(), "pool", harness.input("x", {2, 7, 6, 3}), {.window = 3, .stride = 2}));
   harness.set("x", of_pytorch("avg_pool/x"));
   expect_as_pytorch(harness.forward(), "avg_pool/y", 3e-7);
-  // A test above shows that the op has the gradients of Reference.
+  // A test above compares the op's gradients with Reference. This test compares the gradients of Reference with
+  // PyTorch's gradients.
   const Case c{{2, 7, 6, 3}, AvgPoolParams{.window = 3, .stride = 2}};
   const std::vector<double> dx = Reference(c, of_pytorch("avg_pool/x"), of_pytorch("avg_pool/dy")).dx;
   expect_as_pytorch(std::vector<float>(dx.begin(), dx.end()), "avg_pool/dx", 3e-7);

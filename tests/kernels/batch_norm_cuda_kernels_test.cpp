@@ -154,7 +154,7 @@ class Emulated {
   template <typename Activation>
   void go_back() {
     if (c_.has_addend) {
-      daddend_ = dx_;  // contains dy; with a ReLU, `sums` replaces dy by dz
+      daddend_ = dx_;  // daddend_ contains dy; with a ReLU, `sums` replaces dy by dz
       if constexpr (std::is_same_v<Activation, Relu>) {
         const SumGradients<T, n, false> sums{x_.data(), positive_.data(), daddend_.data(), nullptr, norm()};
         sum_columns(sums, combine_gradients());
@@ -169,7 +169,7 @@ class Emulated {
     }
   }
 
-  /// `dy`: the gradient of y; or dz, if Activation is Identity.
+  /// `dy`: the gradient of y. If Activation is Identity, `dy` may be dz, the gradient of the sum before the activation.
   template <typename Activation>
   void find_gradients(const T* dy) {
     const BatchNormGradient<T, n, Activation> kernel{packed(), norm(), gradient(), x_.data(), dy, dx_.data()};
@@ -229,7 +229,8 @@ class BatchNormKernels : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(BatchNormKernels, EqualTheCpuFormInFloat32) { expect_the_cpu_form<float>(5e-6, 2e-5); }
-/// The kernels read dy rounded to bf16. The roundings of all terms may add up in a sum, so the bounds are wider.
+/// The kernels read dy rounded to bf16. A sum adds the rounding errors of all its terms, so the bounds are wider than
+/// in float32.
 TEST_P(BatchNormKernels, EqualTheCpuFormInBf16) { expect_the_cpu_form<Bf16>(2e-2, 0.1); }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, BatchNormKernels,
@@ -244,8 +245,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BatchNormKernels,
                                            Case{300, 33, ActivationKind::relu, 0.0f, false, true},
                                            Case{700, 260, ActivationKind::relu, 0.0f, false, true}));
 
-/// Two ops read y. The kernel can add their two gradients of y. Expects the same results as if a fork had added the
-/// gradients before.
+/// If two ops read y, the kernel can add their two gradients of y itself. Expects the same results as if a fork had
+/// added the two gradients before the kernel runs.
 template <typename T, int n>
 void expect_the_sum_of_two_gradients(std::int64_t rows, std::int64_t columns, ThreadOrder order) {
   const std::size_t count = static_cast<std::size_t>(rows * columns);

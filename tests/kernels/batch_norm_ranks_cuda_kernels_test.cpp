@@ -1,5 +1,5 @@
 // Runs the CUDA kernels of batch_norm over all ranks on the CPU, by loops over blocks and threads (`emulate`). Compares
-// ranks that each have a part of the batch with one rank that has the whole batch.
+// the results of several ranks, each with a part of the batch, with the results of one rank that has the whole batch.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,9 +13,9 @@
 namespace carillon::testing {
 namespace {
 
-constexpr std::int64_t rows = 300, columns = 12;  // of each rank
+constexpr std::int64_t rows = 300, columns = 12;  // rows: of each rank
 
-/// The arrays of one rank that have one value, or a few, per channel.
+/// The arrays of one rank that have a fixed number of values per channel.
 struct Channels {
   std::vector<float> gamma = random_values(columns, 1), beta = random_values(columns, 2);
   std::vector<float> moving_mean = std::vector<float>(columns, 0.0f),
@@ -38,7 +38,7 @@ struct Channels {
   }
 };
 
-/// The rows of the batch that one rank has, and the memory for the sums of its kernel's blocks.
+/// One rank's rows of the batch, and the memory to which the blocks of its kernels write their sums.
 struct Part {
   std::int64_t row_count;
   const float *x, *dy;
@@ -66,7 +66,7 @@ struct Part {
 TEST(BatchNormKernelsOverRanks, EqualThoseOfTheWholeBatch) {
   constexpr int ranks = 3;
   std::vector<float> x = random_values(ranks * rows * columns, 5), dy = random_values(ranks * rows * columns, 6);
-  // The means of the ranks differ.
+  // The ranks' rows have different means.
   for (std::size_t i = 0; i < x.size(); ++i) x[i] += static_cast<float>(i / (rows * columns));
   Channels whole;
   Part all{ranks * rows, x.data(), dy.data()};

@@ -40,7 +40,8 @@ struct Statistics {
 };
 
 /// The op with its addend and activation, computed in double by the definition. `addend`: empty if the case has none.
-/// `moving`: the statistics to use if form.frozen; otherwise the statistics of the batch are used.
+/// `moving`: the running statistics, used only if the batch norm is frozen (form.frozen); otherwise Reference uses the
+/// statistics of the batch.
 struct Reference {
   std::size_t channels, rows;
   std::vector<double> mean, variance, y, dx, daddend, dgamma, dbeta;

@@ -48,7 +48,8 @@ TEST(BatchNorm, KeepsItsDigitsFarFromZero) {
   }
 }
 
-/// The op subtracts the first row of a block from all rows before it sums. Here that row is an outlier.
+/// Before the op sums the rows of a block, it subtracts the block's first row from each of them. In this test, the
+/// first row is an outlier.
 TEST(BatchNorm, BearsAnOutlierInTheFirstRow) {
   const Case c{.shape = {100, 6}};
   OpHarness harness(100);
@@ -72,12 +73,12 @@ TEST(BatchNorm, DoesAsPyTorchInTrainingAndEvaluation) {
   expect_as_pytorch(harness.state("norm/moving_mean"), "batch_norm/moving_mean", 1e-6);
   expect_as_pytorch(harness.state("norm/moving_variance"), "batch_norm/moving_variance", 1e-6);
   expect_as_pytorch(harness.evaluate(), "batch_norm/evaluation", 1e-6);
-  // An evaluation does not change the moving mean.
+  // The evaluation has not changed the moving mean.
   expect_as_pytorch(harness.state("norm/moving_mean"), "batch_norm/moving_mean", 1e-6);
 }
 
-/// The tests above compare the op's gradients with those of Reference. This test compares the gradients of Reference
-/// with those of PyTorch.
+/// The tests above compare the op's gradients with the gradients of Reference. This test compares the gradients of
+/// Reference with the gradients of PyTorch.
 TEST(BatchNorm, ItsReferenceHasPyTorchsGradients) {
   const std::vector<float> x = of_pytorch("batch_norm/x2"), dy = of_pytorch("batch_norm/dy");
   const Reference expected(x, dy, of_pytorch("batch_norm/gamma"), of_pytorch("batch_norm/beta"), {});

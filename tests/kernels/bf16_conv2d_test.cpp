@@ -1,6 +1,6 @@
 // Tests conv2d in bf16 with every instruction set that this processor has. The results are compared with float64 sums
-// of operands that are rounded to bf16. The bits must not depend on the number of threads. Except for avx512_bf16, they
-// must not depend on the instruction set either.
+// of operands that are rounded to bf16. The bits of the results must not depend on the number of threads. All
+// instruction sets except avx512_bf16 must have results with the same bits.
 #include "kernels/conv2d/bf16_conv2d.h"
 
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@ namespace {
 
 constexpr double bound = 1e-6;  ///< largest relative error of float32 sums
 
-/// Expects each value of `found` to equal the expected value rounded to bf16 (8 bits). The sums before the rounding may
-/// differ by 10 * `bound` times the largest expected value.
+/// Expects each value of `found` to equal the expected value rounded to bf16 (8 bits). Before the rounding, a sum may
+/// differ from the expected value by 10 * `bound` times the largest expected value.
 void expect_rounded(std::span<const float> found, std::span<const double> expected, const char* name) {
   double largest = 0.0;
   for (const double value : expected) largest = std::max(largest, std::abs(value));
@@ -126,9 +126,9 @@ TEST(Bf16Convolution, EqualsTheDefinitionAtManyChannelCounts) {
   }
   expect_definition({2, 3, 3, 256, {.filters = 256, .kernel = 3}});  // the weights are larger than the cache
   expect_definition({2, 3, 3, 336, {.filters = 336, .kernel = 3}});  // the weights are divided into unequal parts
-  // The weights gradient has two parts of the filters.
+  // The op divides the weights gradient into two parts, each with some of the filters.
   expect_definition({2, 2, 2, 64, {.filters = 2600, .kernel = 1}, 2});
-  // The weights gradient has two parts of the channels.
+  // The op divides the weights gradient into two parts, each with some of the channels.
   expect_definition({2, 2, 2, 528, {.filters = 528, .kernel = 1}, 2});
 }
 
@@ -171,8 +171,8 @@ TEST(Bf16Convolution, EqualsTheDefinitionForGroupsAndDilation) {
   }
 }
 
-/// The backward pass writes the gradient of x to the memory that holds the float32 copy of x. So it must make the copy
-/// again.
+/// The backward pass writes the gradient of x to the memory that holds the float32 copy of x. So each backward pass
+/// must first make the copy again.
 TEST(Bf16Convolution, OfGroupsReadsItsInputAgainInBackward) {
   Convolution convolution({2, 6, 6, 4, {.filters = 4, .kernel = 3, .groups = 2}}, Isa::plain);
   const std::vector<float> expected = results_of(convolution).dw;
@@ -209,13 +209,14 @@ TEST(Bf16Convolution, EqualsTheDefinitionAtManyBatchSizesAndLargeImages) {
     for (const std::int64_t extent : {1, 3, 6})
       expect_definition({batch, extent, extent, 16, {.filters = extent == 3 ? 40 : 16, .kernel = 3}, 3});
   }
-  expect_definition({80, 3, 3, 16, {.filters = 40, .kernel = 3}, 3});  // the last product has fewer groups
+  expect_definition({80, 3, 3, 16, {.filters = 40, .kernel = 3}, 3});  // the last product has fewer groups of 16 images
   expect_definition({17, 33, 40, 64, {.filters = 16, .kernel = 3}, 2});
   expect_definition({17, 33, 40, 64, {.filters = 16, .kernel = 3, .stride = 2, .padding = Padding::symmetric(1)}, 2});
 }
 
-/// With one group or three groups of 16 images, the op sums the weights gradient over the upper and the lower half of
-/// the rows at the same time. Each half of a large image consists of strips of rows; the last strip is shorter.
+/// If the batch has one group or three groups of 16 images, the op sums the weights gradient over the upper and the
+/// lower half of the images' rows at the same time. Each half of a large image consists of strips of rows; the last
+/// strip is shorter than the other strips.
 TEST(Bf16Convolution, EqualsTheDefinitionWhereHalvesOfTheRowsAreSummedAtOnce) {
   for (const std::int64_t batch : {5, 40}) {
     for (const std::int64_t height : {1, 2, 3, 8, 9}) {
@@ -259,8 +260,8 @@ TEST(Bf16Convolution, HasEqualBitsAtAnyNumberOfThreads) {
   }
 }
 
-/// A graph in which two convolutions, a and b, read x. The graph has no fork: a adds its gradient of x to the gradient
-/// that b has written.
+/// A graph in which two convolutions, a and b, read x. The graph has no fork op: in the backward pass, b writes its
+/// gradient of x, and then a adds its own gradient of x.
 class TwoReaders {
  public:
   TwoReaders(const Conv2dCase& first, const Conv2dCase& second, Isa isa)
@@ -291,7 +292,7 @@ class TwoReaders {
 
   void expect_definition() {
     gradients();
-    // The second result must not depend on what the first pass left in memory.
+    // This second result must not depend on what the first call of gradients() left in memory.
     const std::vector<float> found = gradients();
     const auto x = rounded<float>(harness_.values("x")),
                filters_of_first = rounded<float>(harness_.values("a/weights")),
@@ -306,8 +307,8 @@ class TwoReaders {
                           of_second = NaiveConv2d(second_).backward(x, filters_of_second, dz_of_second);
     for (std::size_t i = 0; i < x.size(); ++i) {
       const double expected = of_first.x[i] + of_second.x[i];
-      // b's gradient and the sum are each rounded to bf16, with an error of at most half a unit. 2e-4: error of the
-      // float32 sums.
+      // b's gradient of x and the sum of both gradients are each rounded to bf16, with an error of at most half a unit
+      // of the last place. 2e-4: error of the float32 sums.
       ASSERT_NEAR(found[i], expected, (std::abs(expected) + 1.01 * std::abs(of_second.x[i])) * 0x1p-8 + 2e-4) << i;
     }
     const std::span filters = std::span(found).subspan(x.size());
@@ -383,8 +384,8 @@ TEST(Bf16Convolution, ResidualBlocksHaveTheGradientsOfFloat32) {
   }
 }
 
-/// With 16 images, each thread writes 4 MiB of results, and the op uses non-temporal stores. With 15 images, a thread
-/// writes less, and the op uses normal stores.
+/// With 16 images, each thread writes 4 MiB of results, and the op uses non-temporal stores. With 15 images, each
+/// thread writes less than 4 MiB, and the op uses normal stores.
 TEST(Bf16Convolution, ASampleHasEqualBitsWithNonTemporalStores) {
   for (const Isa isa : product_isas()) {
     const auto of_batch = [&](std::int64_t batch) {
@@ -400,8 +401,8 @@ TEST(Bf16Convolution, ASampleHasEqualBitsWithNonTemporalStores) {
   }
 }
 
-/// With up to 16 images, one product covers several pixels of a row. It includes filter taps that exist for some of
-/// these pixels only.
+/// With up to 16 images, one product covers several pixels of a row. The product includes filter taps that are inside
+/// of the image for some of these pixels only.
 TEST(Bf16Convolution, ASampleHasEqualBitsInAnyBatch) {
   for (const Isa isa : product_isas()) {
     std::vector<float> expected;

@@ -23,7 +23,7 @@ namespace {
 float flushed(float x) { return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x; }
 float widened(Bf16 x) { return flushed(to_float(x)); }
 
-/// Adds the products of the 32 values of `left` with column `column` of the tile `right` to `sum`, in the order of the
+/// Returns `sum` plus the 32 products of `left` with column `column` of the tile `right`, added in the order of the
 /// instruction VDPBF16PS.
 float sum_in_pairs(float sum, const Bf16* left, const Bf16* right, std::int64_t column) {
   for (std::int64_t pair = 0; pair < 16; ++pair) {
@@ -34,7 +34,7 @@ float sum_in_pairs(float sum, const Bf16* left, const Bf16* right, std::int64_t 
   return sum;
 }
 
-/// Adds the same products as sum_in_pairs, in the order of the instruction TDPBF16PS.
+/// Returns `sum` plus the same 32 products as sum_in_pairs, but added in the order of the instruction TDPBF16PS.
 float sum_in_chains(float sum, const Bf16* left, const Bf16* right, std::int64_t column) {
   float even = 0.0f, odd = 0.0f;
   for (std::int64_t pair = 0; pair < 16; ++pair) {
@@ -66,14 +66,16 @@ struct Operands : TileOperands {
     const std::int64_t panel = i / tile_sums % product.panels;
     return right.data() + panel * product.panel_stride + right_offsets[static_cast<std::size_t>(step)];
   }
-  /// Returns sum number i after all steps of a product, if AMX computes it. `sum`: its value before.
+  /// Returns element i of the product's sums after all steps, added in AMX's order. `sum`: the element's value before
+  /// the first step.
   float sum_of_steps(std::int64_t i, float sum) const {
     for (std::int64_t step = 0; step < product.steps; ++step) {
       sum = sum_in_chains(sum, left_row(step, i), right_tile(step, i), i % 16);
     }
     return sum;
   }
-  /// Returns sum number i after all steps of a product, if AVX512-BF16 computes it. `sum`: its value before.
+  /// Returns element i of the product's sums after all steps, added in the order of AVX512-BF16. `sum`: the element's
+  /// value before the first step.
   float sum_of_chains(std::int64_t i, float sum) const {
     const auto chain_of = [&](std::int64_t step) {
       return avx512_bf16_chain(right_offsets[static_cast<std::size_t>(step)]);
@@ -151,8 +153,8 @@ TEST_P(Bf16Tiles, AreZeroAfterNoSteps) {
   expect_equal_bits(operands.sums, std::vector<float>(6 * tile_sums));
 }
 
-/// Multiplies one row by one column that begin with the pairs (left, right) of `products` and are zero after them.
-/// Returns `before` plus the products.
+/// Returns `before` plus the dot product of a row and a column. Their first elements are the pairs (left, right) of
+/// `products`; the remaining elements are 0.
 float sum_of(const Bf16TileKernels& kernels, const std::vector<std::pair<float, float>>& products, float before) {
   Operands operands(1, 1, 0.0f, 1);
   std::ranges::fill(operands.left, Bf16{0});
@@ -191,8 +193,8 @@ TEST_P(Bf16Tiles, PassOnNanAndInfinity) {
   EXPECT_TRUE(std::isnan(operands.sums[0]));
 }
 
-/// A matrix of floats and its copy in bf16. Its last row ends where the memory ends, so that a read beyond the last
-/// column is outside of the array.
+/// A matrix of floats and its copy in bf16. The last row ends where the arrays end, so a read beyond the last column of
+/// that row is outside of the array.
 struct Source {
   std::vector<float> floats;
   std::vector<Bf16> rounded;
@@ -268,7 +270,7 @@ TEST_P(Bf16Tiles, TransposePairs) {
   }
 }
 
-/// Returns the sum in row `row` and column `column` of two panels side by side.
+/// Returns the element in row `row` and column `column` of the matrix that two panels of sums form side by side.
 float sum_at(const std::vector<float>& sums, std::int64_t row, std::int64_t column) {
   return sums[static_cast<std::size_t>(column / 16 * tile_sums + row * 16 + column % 16)];
 }

@@ -24,7 +24,7 @@ struct Found {
   std::vector<float> db;
 };
 
-/// Allocates the memory that GradientSumsMemory has on a GPU, and runs the kernel with it.
+/// Allocates the memory that GradientSumsMemory allocates on a GPU, and runs the kernel with this memory.
 template <typename Kernel>
 void emulate_divided(Kernel kernel, ThreadOrder order) {
   std::vector<float> block_sums = filled<float>(static_cast<std::size_t>(kernel.row_blocks() * kernel.columns));
@@ -75,7 +75,7 @@ class BiasReluBackwardKernels : public ::testing::TestWithParam<Case> {
     const std::size_t count = static_cast<std::size_t>(c.rows * c.columns);
     std::vector<float> values = random_values(count, 1);
     for (std::size_t i = 0; i < count; i += 5) values[i] = 0.0f;
-    if (count > 1) values[1] = std::numeric_limits<float>::quiet_NaN();  // where y is a NaN, the gradient is 0
+    if (count > 1) values[1] = std::numeric_limits<float>::quiet_NaN();  // if y is a NaN, dz is 0
     const std::vector<T> y = rounded<T>(values), dy = rounded<T>(random_values(count, 2));
     const Found<float> expected = expected_backward(c, floats(y), floats(dy));
     const Found<T> ascending = emulate_backward(c, y, dy, ThreadOrder::ascending);
@@ -96,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BiasReluBackwardKernels,
                                            Case{2049, 500, false}, Case{128 * 12 * 12, 64}, Case{3001, 64, false},
                                            Case{257, 130}, Case{300, 1000}, Case{2, 20000}));
 
-/// Tests the sums of each column of dx. ActivationWithSums sums dx before it rounds dx.
+/// Tests dx and the sum of each column of dx. ActivationWithSums sums the values of dx before it rounds them to T.
 class ActivationGradientSums : public ::testing::TestWithParam<Case> {
  protected:
   template <typename T, typename F>

@@ -18,8 +18,8 @@ struct Case {
   Shape a, b;
 };
 
-/// Returns the position of an element in a tensor of `shape`. `indices` are the element's indices in the result, which
-/// has at least as many axes as `shape`.
+/// Returns the position, in a tensor of `shape`, of the element that is broadcast to the indices `indices` of the
+/// result. The result has at least as many axes as `shape`.
 std::size_t position_of(const Shape& shape, const std::vector<std::int64_t>& indices) {
   std::int64_t position = indices[0];
   for (std::size_t axis = 1; axis < shape.rank(); ++axis) {

@@ -105,7 +105,7 @@ TEST(ConcatOp, RefusesOtherAxesAndShapes) {
   refuses({x, rows}, 1);
 }
 
-/// Checks the kernels that read, write or clear a part of each row. Each pack has n elements.
+/// Checks the CUDA kernels that read, write or clear a part of each row. They process packs of n elements.
 template <typename T, int n>
 void expect_kernels_copy(const PartOfRows& part, std::int64_t rows) {
   const auto row_size = static_cast<std::size_t>(part.row_size), size = static_cast<std::size_t>(part.size);

@@ -1,5 +1,5 @@
-// Tests the CUDA kernels that copy images to the matrix of their patches and back. They run on the CPU, by loops over
-// blocks and threads (`emulate`).
+// Tests the CUDA kernels that copy images to the matrix of their patches, and the matrix back to images. The kernels
+// run on the CPU, by loops over blocks and threads (`emulate`).
 #include <gtest/gtest.h>
 
 #include "kernels/conv2d/patch_kernels.h"
@@ -27,7 +27,7 @@ struct Images {
     const std::int64_t patches = batch * shape.vertical.output * shape.horizontal.output;
     return static_cast<std::size_t>(patches * window * columns() * channels);
   }
-  /// Returns, for each element of the patches, its index in the images, by the definition of a window.
+  /// Returns, for each element of the matrix of patches, the index of the same pixel and channel in the images.
   std::vector<std::size_t> sources() const {
     const Conv2dGeometry shape = geometry();
     std::vector<std::size_t> sources;

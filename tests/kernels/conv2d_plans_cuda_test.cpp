@@ -153,8 +153,8 @@ TEST(Conv2dPlansCuda, KernelsWithTensorCoresComeFirst) {
   EXPECT_TRUE(plan->on_tensor_cores()) << plan->kernel();
 }
 
-/// In the plan that cuDNN proposes first, each block computes 64x64 results. So only 4 blocks run, and each sums over
-/// all images.
+/// In the plan that cuDNN proposes first, each block computes 64x64 results. So only 4 blocks would run, and each would
+/// sum over all images.
 TEST(Conv2dPlansCuda, ASmallGradientOfWeightsDividesItsSum) {
   const Case images{"images", 24, 24, 8, {.filters = 64, .kernel = 5}};
   std::string reason;

@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{2, 12, 12, 64, {.filters = 64, .kernel = 5}, 1, true},
                       Case{2, 12, 12, 64, {.filters = 64, .kernel = 5}, 2}));
 
-/// Convolutions with groups, dilation, rectangular windows, or pads on some sides only.
+/// Convolutions with groups, dilation, rectangular windows, or padding on some sides only.
 std::vector<Case> general_cases() {
   std::vector<Case> cases;
   for (const int threads : {1, 3}) {
@@ -136,8 +136,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{1, 7, 8, 2, {.filters = 3, .kernel = 3, .dilation = 2}},
                       Case{1, 7, 8, 2, {.filters = 3, .kernel = 1, .kernel_width = 5, .pads = {0, 1, 0, 2}}}));
 
-/// oneDNN divides the sums of the weights gradient among its threads. So the bits of this gradient alone depend on the
-/// number of threads.
+/// oneDNN divides the sums of the weights gradient among its threads. So the bits of the weights gradient depend on the
+/// number of threads; the bits of other results do not.
 TEST(Conv2dThreads, GiveOutputsAndInputGradientsWithEqualBits) {
   for (const Case& c : general_cases()) {
     if (c.threads == 1) continue;
@@ -173,8 +173,8 @@ TEST(Conv2d, ReluPassesNoGradientWhereItsOutputIsZero) {
   EXPECT_EQ(harness.gradient("x")[0], 0.0f);
 }
 
-/// An op without inputs that makes images in which all pixels have one value. A convolution that reads it is a first
-/// layer, and computes no gradient of its input.
+/// An op without inputs that makes images in which all pixels have one value. A convolution that reads these images
+/// computes no gradient of its input, because the images have none.
 class ConstantImages final : public OpDefinition {
  public:
   std::string_view type() const override { return "constant_images"; }

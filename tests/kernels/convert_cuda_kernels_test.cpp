@@ -1,5 +1,5 @@
-// Tests the CUDA kernels that convert and transpose arrays. They run on the CPU, by loops over blocks and threads
-// (`emulate`).
+// Tests the CUDA kernels that convert and transpose arrays. The kernels run on the CPU, by loops over blocks and
+// threads (`emulate`).
 #include <gtest/gtest.h>
 
 #include <cmath>

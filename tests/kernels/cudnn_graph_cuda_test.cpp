@@ -1,5 +1,5 @@
-// Tests that the code asks cuDNN for deterministic kernels. Structure.GpuSumsHaveAFixedOrder checks that all operations
-// do.
+// Tests that the code asks cuDNN for deterministic kernels. The test Structure.GpuSumsHaveAFixedOrder checks that no
+// operation lacks the attributes for this.
 #include "kernels/shared/cudnn_graph.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(CudnnGraphCuda, OperationsRequestADeterministicAlgorithm) {
   EXPECT_EQ(json_of_deterministic<frontend::graph::Reduction_attributes>().at("is_deterministic"), true);
 }
 
-/// The code must set these attributes, because cuDNN's defaults are not deterministic.
+/// If this test fails, cuDNN's defaults have become deterministic, and the code need not set these attributes.
 TEST(CudnnGraphCuda, OperationsAreNotDeterministicByDefault) {
   EXPECT_EQ(nlohmann::json(frontend::graph::SDPA_backward_attributes()).at("is_deterministic_algorithm"), false);
   EXPECT_EQ(nlohmann::json(frontend::graph::Reduction_attributes()).at("is_deterministic"), false);

@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Dense,
                                            Case{33, 65, 31, true, 2}, Case{100, 784, 500, false, 2},
                                            Case{5, 17, 10, false, 2, false}, Case{5, 7, 3, true, 1, false}));
 
-/// With per_position, dense equals dense without it on a matrix that has one row per position.
+/// dense with per_position equals dense without per_position on a matrix that has one row per sample and position.
 TEST(Dense, PerPositionIsTheLayerOfOneSampleForEachPosition) {
   struct Layer {
     Shape shape;

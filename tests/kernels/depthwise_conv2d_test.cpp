@@ -21,8 +21,8 @@ namespace {
 
 using Case = DepthwiseCase;
 
-/// Cases for every variant of the loops. The channels fill the vectors or do not. Some windows are larger than the
-/// image, and some cases have padding on one side only.
+/// Cases for every variant of the loops. In some cases, the channels do not fill the last vector. Some windows are
+/// larger than the image, and some cases have padding on one side only.
 const std::vector<Case> cases{
     {{2, 7, 7, 32}, {.kernel = 7}},
     {{3, 14, 14, 20}, {.kernel = 7}},
@@ -178,7 +178,8 @@ TEST(DepthwiseConv2dOp, DoesAsPyTorch) {
     harness.set("conv/weights", of_pytorch(name + "weights"));
     harness.set("conv/biases", of_pytorch(name + "biases"));
     expect_as_pytorch(harness.forward(), name + "y", 2e-6);
-    // The test above compares the op's gradients with this definition, so only the definition is compared with PyTorch.
+    // A test above compares the op's gradients with this definition, so this test compares only the definition with
+    // PyTorch.
     const NaiveDepthwiseConv2d expected = definition_of(harness, c, of_pytorch(name + "dy"));
     expect_as_pytorch(expected.floats(expected.dx), name + "dx", 2e-6);
     expect_as_pytorch(expected.floats(expected.dweights), name + "dweights", 2e-6);

@@ -91,7 +91,7 @@ TEST(Dropout, GradientsMatchFiniteDifferences) {
   harness.expect_gradients_match_differences(1e-2, 1e-3);
 }
 
-/// The mask must not depend on how the stream is divided into batches, nor on the number of threads.
+/// A sample's mask must depend neither on how the stream is divided into batches, nor on the number of threads.
 TEST(Dropout, ASamplesMaskDependsOnItsPositionOnly) {
   const DropoutParams params{.rate = 0.5f, .seed = 3};
   const std::uint64_t far = (std::uint64_t{1} << 32) - 2;

@@ -21,7 +21,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Tests a ReLU that remains an op of its own (no pass fuses it into another op), on a batch of 3.
+/// Tests a ReLU that no pass fuses into another op, on a batch of 3 samples.
 class ReluOp : public ::testing::TestWithParam<int> {
  protected:
   ReluOp() {
@@ -103,8 +103,8 @@ TEST(Add, RefusesOtherShapes) {
   EXPECT_THROW(add(harness.graph(), "sum", harness.input("a", {2, 3}), harness.input("b", {2, 4})), Error);
 }
 
-/// A residual block. In the backward pass, an op may overwrite the gradient of its output. This must not change the
-/// gradient of another op.
+/// A residual block. In the backward pass, an op may overwrite the gradient of its output. Overwriting must not change
+/// a gradient that another op still reads.
 TEST(Add, GradientsThroughBranchesMatchFiniteDifferences) {
   OpHarness harness(3);
   Graph& graph = harness.graph();
@@ -210,7 +210,7 @@ TEST_P(Activation, DoesAsPyTorch) {
   harness.backward();
   const std::vector<float> own = OpHarness::output_gradient(x.size());
   std::vector<float> dx(harness.gradient("x").begin(), harness.gradient("x").end());
-  // Scale from the op's gradient of y to the one that PyTorch used.
+  // The backward pass used the gradient `own` of y, but PyTorch used dy: scale dx accordingly.
   for (std::size_t i = 0; i < dx.size(); ++i) dx[i] *= dy[i] / own[i];
   expect_as_pytorch(dx, name + "/dx", 1e-6);
 }
@@ -244,7 +244,7 @@ TEST_P(Activation, DoesNotDependOnTheThreadCount) {
   }
 }
 
-/// Compares the kernels of the function with its definition. `tolerance` is relative for values above 1, otherwise
+/// Compares the function's CUDA kernels with its definition. `tolerance` is relative for values above 1, otherwise
 /// absolute.
 template <typename T, int n>
 void expect_kernels_as_the_definition(const Case& c, double tolerance) {
@@ -270,7 +270,7 @@ TEST_P(Activation, KernelsEqualTheDefinition) {
 INSTANTIATE_TEST_SUITE_P(All, Activation, ::testing::Values(gelu_case, silu_case),
                          [](const auto& which) { return which.param.name; });
 
-/// A function that has its own op after all passes, and the range of x in which the test compares it.
+/// A function that no pass fuses into another op, and the range of x in which the test compares it with its definition.
 struct Function {
   const char* name;
   Value (*add)(Graph&, const std::string&, Value);
@@ -374,7 +374,7 @@ TEST(ElementFunctions, HaveTheirLimits) {
   EXPECT_EQ(LeakyRelu{}.gradient(LeakyRelu{.slope = 0.0f}.value(-1.0f), 1.0f), 0.01f);
 }
 
-/// bf16 rounds the limit -0.3. The gradient must treat a y that equals the rounded limit as a limit.
+/// In bf16, the limit -0.3 is rounded. If y equals the rounded limit, the gradient must be 0.
 TEST(Clip, PassesNoGradientAtALimitInBf16) {
   const auto rounded_clip = function_for<Bf16>(Clip{.least = -0.3f, .most = 0.3f});
   for (const float x : {-1.0f, 1.0f}) {
@@ -392,8 +392,8 @@ TEST(ElementFunctions, RefuseOtherSettings) {
   EXPECT_THROW(leaky_relu(harness.graph(), "leaky", x, {.slope = -0.1f}), Error);
 }
 
-/// Checks y = f(a) or y = f(a, b), rounded to T, with both thread orders. Also lets y overwrite b, or a if f has one
-/// argument.
+/// Checks that the kernel computes y = f(a) or y = f(a, b), rounded to T, in both thread orders. Repeats the check with
+/// y in the memory of b, or of a if f has one argument.
 template <typename T, int n, typename F>
 void expect_kernel_maps(const F& function) {
   const std::vector<T> a = rounded<T>(random_values(300 * n, 1)), b = rounded<T>(random_values(300 * n, 2));

@@ -57,8 +57,8 @@ TEST(FrozenBatchNorm, DoesAsPyTorchInEvaluationMode) {
     harness.set("norm/beta", of_pytorch("batch_norm/beta"));
     harness.set("x", of_pytorch("batch_norm/x2"));
     expect_as_pytorch(harness.forward(), prefix + "y", 1e-6);
-    // The tests above compare the op's gradients with those of Reference. This test compares the gradients of Reference
-    // with those of PyTorch.
+    // The tests above compare the op's gradients with the gradients of Reference. This test compares the gradients of
+    // Reference with the gradients of PyTorch.
     const Reference expected(of_pytorch("batch_norm/x2"), of_pytorch("batch_norm/dy"), of_pytorch("batch_norm/gamma"),
                              of_pytorch("batch_norm/beta"), {.activation = kind, .frozen = true},
                              {of_pytorch("batch_norm/moving_mean"), of_pytorch("batch_norm/moving_variance")});

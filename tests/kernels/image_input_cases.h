@@ -1,4 +1,4 @@
-// Parameter sets of image_input, and a function that runs the op on a batch. For the tests of image_input.
+// For the tests of image_input: sets of parameters, and a function that runs the op on a batch.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// image_input computed by its definition (kernels/image_input/image_input.h): one step after the other, in float64.
-// Only the random draws come from the op's own code: crop, mirroring, square, brightness and contrast.
+// Computes image_input by its definition (kernels/image_input/image_input.h): one step after the other, in float64.
+// Only the random draws (crop, mirroring, square, brightness and contrast) come from the op's own code.
 #pragma once
 
 #include <algorithm>

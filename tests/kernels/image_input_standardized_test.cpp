@@ -89,7 +89,7 @@ TEST(ImageInputStandardized, ConstantImagesBecomeZero) {
 
 TEST(ImageInputStandardized, OneValueApartIsDividedByTheFloor) {
   std::vector<Image> images(1, Image(3072, 100));
-  // The standard deviation becomes slightly smaller than its minimum, 1 / sqrt(1728).
+  // With this pixel, the image's standard deviation is slightly smaller than the op's minimum, 1 / sqrt(1728).
   images[0][(16 * 32 + 16) * 3] = 101;
   const std::vector<float> y = run(undistorted(standardized), images, 0);
   const double mean = 1.0 / 1728.0;
@@ -135,7 +135,8 @@ class StandardizedDraws : public ::testing::Test {
     return ImageInputMap(with_seed(standardized, seed)).draw(position, 0);
   }
 
-  /// Returns Pearson's chi-squared statistic of the counts of `bin_of` over many draws. All bins are equally probable.
+  /// Makes many draws, counts how often bin_of(draw) returns each bin, and returns Pearson's chi-squared statistic of
+  /// the counts. All bins are expected to be equally probable.
   template <std::size_t bins, typename BinOf>
   static double chi_square(const BinOf& bin_of) {
     std::array<double, bins> found{};
@@ -147,7 +148,7 @@ class StandardizedDraws : public ::testing::Test {
   }
 };
 
-// The bounds are the 0.999 quantiles of chi-squared. There is one degree of freedom less than there are bins.
+// The bounds are the 0.999 quantiles of the chi-squared distribution with (number of bins - 1) degrees of freedom.
 TEST_F(StandardizedDraws, CropOffsetsAreUniformAndIndependent) {
   EXPECT_LT(chi_square<9>([](const ImageDraw& d) { return d.top; }), 26.12);
   EXPECT_LT(chi_square<9>([](const ImageDraw& d) { return d.left; }), 26.12);

@@ -179,8 +179,8 @@ TEST_P(CombinedImages, EqualTheDocumentedStepsInTheirOrder) {
   Batch batch = samples.batch();
   batch.first_position = first_position;
   const std::vector<float> y = run(params, batch, 2);
-  // The op computes the source positions of a warp in float32. An error of a position matters more if neighbours differ
-  // much.
+  // The op computes the source positions of a warp in float32. An error of a position has a larger effect if
+  // neighbouring pixels differ much, so the tolerance is larger.
   const double tolerance = params.warp.warps() ? 1e-3 : 3e-6;
   for (std::size_t b = 0; b < count; ++b) {
     const std::vector<double> expected =
@@ -227,8 +227,8 @@ ImageInputParams in_turn(std::uint64_t record_count, std::uint64_t seed) {
   return alternating({.sample = {1, 2, 1}, .seed = seed}, record_count);
 }
 
-/// Returns, for each record, whether it is mirrored in epoch `epoch`. `records`: the order of the records in this
-/// epoch.
+/// Returns whether the op mirrors the image of each record in epoch `epoch`. `records`: the order of the records in
+/// this epoch.
 std::vector<bool> mirrored_in(std::uint64_t epoch, const std::vector<std::uint32_t>& records, std::uint64_t seed) {
   const std::uint8_t image[2] = {0, 255};
   const std::vector<const std::uint8_t*> images(records.size(), image);
@@ -246,7 +246,7 @@ TEST(ImageInput, MirroringInTurnKeepsARecordsSideAndTurnsItOverWithEveryEpoch) {
   std::vector<bool> turned = first;
   turned.flip();
   for (const std::uint64_t epoch : {1, 2, 3, 8}) {
-    std::ranges::reverse(records);  // each epoch has another order of the records
+    std::ranges::reverse(records);  // each epoch has a different order of the records
     EXPECT_EQ(mirrored_in(epoch, records, 1), epoch % 2 == 0 ? first : turned) << epoch;
   }
   EXPECT_NE(mirrored_in(0, records, 2), first);

@@ -81,7 +81,8 @@ TEST(WarpedImagesDraws, FillTheirRanges) {
     const double factor = 1.0 / std::hypot(warp.by_column.row, warp.by_row.row);
     least_angle = std::min(least_angle, angle), most_angle = std::max(most_angle, angle);
     least_factor = std::min(least_factor, factor), most_factor = std::max(most_factor, factor);
-    // Undo the rotation and the scale of the warped centre. Its distance from the centre is then the shift.
+    // (row, column) is the displacement of the centre (10, 20) by the warp. The shift is this displacement without the
+    // rotation and the scale.
     const double row = warp.at(10, 20).row - 10.0, column = warp.at(10, 20).column - 20.0;
     const double down = -factor * (std::cos(angle) * row - std::sin(angle) * column);
     const double right = -factor * (std::sin(angle) * row + std::cos(angle) * column);

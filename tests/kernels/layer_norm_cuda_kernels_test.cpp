@@ -123,7 +123,8 @@ class LayerNormKernels : public ::testing::TestWithParam<Case> {
 };
 
 TEST_P(LayerNormKernels, EqualTheCpuFormInFloat32) { expect_the_cpu_form<float>(1e-5, 2e-5); }
-/// The kernels read dy rounded to bf16. The roundings of all terms may add up in a sum, so the bounds are wider.
+/// The kernels read dy rounded to bf16. A sum adds the rounding errors of all its terms, so the bounds are wider than
+/// in float32.
 TEST_P(LayerNormKernels, EqualTheCpuFormInBf16) { expect_the_cpu_form<Bf16>(3e-2, 0.1); }
 
 TEST_P(LayerNormKernels, AddTheirGradientToThatOfOtherReaders) {

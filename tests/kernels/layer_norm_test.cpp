@@ -153,8 +153,8 @@ TEST(LayerNorm, DoesAsPyTorchInTraining) {
   expect_as_pytorch(harness.forward(), "layer_norm/y", 1e-6);
 }
 
-/// The tests above compare the op's gradients with those of Reference. This test compares the gradients of Reference
-/// with those of PyTorch.
+/// The tests above compare the op's gradients with the gradients of Reference. This test compares the gradients of
+/// Reference with the gradients of PyTorch.
 TEST(LayerNorm, ItsReferenceHasPyTorchsGradients) {
   const std::vector<float> x = of_pytorch("layer_norm/x"), dy = of_pytorch("layer_norm/dy");
   const Reference expected(x, dy, of_pytorch("layer_norm/gamma"), of_pytorch("layer_norm/beta"), 1e-6f);
@@ -200,7 +200,8 @@ TEST(LayerNorm, ASampleDoesNotDependOnTheOthers) {
   }
 }
 
-/// The op is in the middle of a section that processes the batch in tiles. The addresses of its tiles are not aligned.
+/// The op is in the middle of a section of ops that processes the batch in tiles. The addresses of the tiles are not
+/// aligned.
 TEST(LayerNorm, TilesOfTheBatchGiveTheSameBits) {
   constexpr std::int64_t batch = 29;
   std::vector<float> y, dx, dgamma;

@@ -47,8 +47,8 @@ struct Reference {
     }
     return params.bias + params.alpha * squares;
   }
-  /// Adds what channel c of y contributes to dx: dy * dy_c/dx_i, for every channel i. `dy`: gradient of channel c of y.
-  /// `s`: sum_at of channel c.
+  /// Adds the contribution of channel c of y to dx: for every channel i, dy times the derivative of y_c with respect to
+  /// x_i. `dy`: gradient of y_c. `s`: sum_at of channel c.
   static void add_gradient(std::span<const float> x, double dy, std::size_t c, double s, const LrnParams& params,
                            double* dx) {
     dx[c] += dy * std::pow(s, -static_cast<double>(params.beta));
@@ -130,7 +130,7 @@ TEST(Lrn, NotANumberStaysInItsWindow) {
   const auto y = harness.forward();
   for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i >= 16 && i <= 24) << i;
   harness.values("x")[20] = 0.5f;
-  // The op's scratch memory must not keep the NaN.
+  // If the op's scratch memory kept the NaN, this forward pass would return NaNs.
   for (const float value : harness.forward()) EXPECT_FALSE(std::isnan(value));
 }
 

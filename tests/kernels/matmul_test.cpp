@@ -30,7 +30,8 @@ class Matmul : public ::testing::TestWithParam<std::tuple<Case, bool, bool>> {
     const Value b = harness.input("b", shape(extents().k, extents().n, transpose_b()));
     harness.finish(matmul(harness.graph(), "op", a, b, {.transpose_a = transpose_a(), .transpose_b = transpose_b()}));
   }
-  /// Calls body(position in a, position in b, position in y) for every product of two elements that y sums.
+  /// For every product of an element of a and an element of b that is a term of an element of y, calls body(position in
+  /// a, position in b, position in y).
   template <typename Body>
   void for_products(const Body& body) const {
     const auto& [leading, m, k, n] = extents();

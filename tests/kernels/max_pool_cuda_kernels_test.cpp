@@ -1,5 +1,5 @@
 // Runs the CUDA kernels of max_pool on the CPU, by loops over blocks and threads (`emulate`). The results must have the
-// same bits as those of the CPU implementation.
+// same bits as the results of the CPU implementation.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -75,8 +75,8 @@ Found<T> emulate_max_pool(const Case& c, const std::vector<T>& x, ThreadOrder or
   return found;
 }
 
-/// Returns y and dx of the CPU implementation. If the case has biases, its input is x plus the biases: the kernels add
-/// them, the CPU implementation does not.
+/// Returns y and dx of the CPU implementation. If the case has biases, adds the biases to x before: the CUDA kernels
+/// add biases, but the CPU implementation does not.
 Found<float> cpu_max_pool(const Case& c, std::vector<float> x) {
   const std::vector<float> biases = biases_of(c);
   if (c.biases) {
@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{2, 9, 8, 3, {.window = 3, .stride = 2, .pads = {1, 0, 2, 2}}, true},
         Case{1, 8, 8, 33, {.window = 5, .stride = 1}},      // padding on both sides; 25 windows contain a pixel
         Case{2, 9, 11, 8, {.window = 2, .stride = 3}},      // some pixels belong to no window
-        Case{1, 16, 17, 2, {.window = 16, .stride = 5}}));  // has the largest position in a window, 255
+        Case{1, 16, 17, 2, {.window = 16, .stride = 5}}));  // the largest position in a window is 255
 
 TEST(MaxPoolKernels, NeedNoPositionsWhereNobodyTrains) {
   const Case c{2, 5, 7, 6, {.window = 3, .stride = 2}};

@@ -32,7 +32,7 @@ struct Expected {
   std::vector<float> y, dx;
 };
 
-/// y and dx by loops. The offsets of the windows are a second, independent implementation of TensorFlow's rule.
+/// Computes y and dx by loops. The code for the windows' offsets implements TensorFlow's rule independently of the op.
 Expected naive_max_pool(const Case& c, std::span<const float> x, std::span<const float> dy) {
   const auto or_height = [](std::int64_t width, std::int64_t height) { return width == 0 ? height : width; };
   const bool same = c.params.padding == Padding::same && c.params.pads.empty();
@@ -109,8 +109,8 @@ TEST_P(MaxPool, TiesGoToTheFirst) {
 }
 
 TEST_P(MaxPool, GradientsMatchFiniteDifferences) {
-  // Two values differ by at least 0.01, and from 0 by at least 0.005. So a finite difference does not change which
-  // value is the maximum.
+  // Any two values of x differ by at least 0.01, and each differs from 0 by at least 0.005. So a finite difference does
+  // not change which value is the maximum.
   const auto x = harness_.values("x");
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::size_t shuffled = i * 7919 % 10007;
@@ -168,7 +168,7 @@ TEST(MaxPool, ANanInAWindowMakesItNan) {
     const auto y = harness.forward();
     for (std::size_t c = 0; c < channels; ++c) EXPECT_EQ(std::isnan(y[c]), c % 2 == 0) << at << ", " << c;
   };
-  // Used with both signs: processors produce NaNs with the sign bit.
+  // The test uses NaNs of both signs, because processors also produce NaNs whose sign bit is set.
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   for (std::size_t at = 0; at < 9; ++at) {
     for (const bool relu : {false, true}) {

@@ -17,7 +17,7 @@ constexpr std::uint64_t first_position = 40;
 /// At position 40, mixup draws a lambda that is close neither to 0 nor to 1.
 const MixingParams mixup{.mixup = 1.0, .seed = 3};
 
-/// A loss op, and its definition in double.
+/// The parameters of a loss op, and the op's definition in double.
 struct Case {
   MeanLossParams params;
   std::function<double(double z, double t)> loss;

@@ -106,7 +106,7 @@ TEST(Mixing, HasALambdaOfItsOwnDistributionInEitherForm) {
   EXPECT_NEAR(cut_mean / (batches - mixups), 1.0 - 0.5 * std::pow(1.0 - std::sqrt(0.5) / 4.0, 2), 0.006);
 }
 
-/// For the same random numbers, the box must be the box of torchvision's CutMix.
+/// For the same random numbers, torchvision's CutMix cuts the same box.
 TEST(Mixing, CutsTheBoxOfItsLambdaAboutAPlaceInTheImage) {
   const MixingParams params{.cutmix = 1.0, .height = 12, .width = 31, .seed = 6};
   bool at_edge = false, inside = false;

@@ -34,7 +34,7 @@ std::vector<std::optional<std::size_t>> places(const Shape& x, const Shape& y, c
   return found;
 }
 
-/// Checks the op's output and its gradient. `value`: the value of the padding.
+/// Checks the op's output y and the gradient of x. `value`: the value of the padding.
 void expect_selects(const Shape& x, float value, const Source& source, const std::function<Value(Graph&, Value)>& add) {
   for (const int threads : {1, 3}) {
     OpHarness harness(x[0], threads);
@@ -55,7 +55,7 @@ void expect_selects(const Shape& x, float value, const Source& source, const std
   }
 }
 
-/// Checks the kernels of the forward pass and of the gradient. `source` maps the indices on each axis (Source).
+/// Checks the CUDA kernels of the forward and the backward pass. `source` maps indices of y to indices of x (Source).
 template <typename T>
 void expect_kernels_select(const std::vector<PadAxis>& sample, const Source& source) {
   std::vector<std::int64_t> of_x{3}, of_y{3};

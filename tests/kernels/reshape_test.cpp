@@ -26,8 +26,8 @@ TEST(Reshape, KeepsTheElements) {
   }
 }
 
-/// The ops before and after a reshape share its memory. Some work in place, and some overwrite gradients. They must not
-/// change values or gradients that another op still reads.
+/// The ops before and after a reshape share its memory. Some of these ops work in place, and some overwrite gradients.
+/// None of the ops may change a value or gradient that another op still reads.
 TEST(Reshape, GradientsThroughBranchesMatchFiniteDifferences) {
   OpHarness harness(3);
   Graph& graph = harness.graph();

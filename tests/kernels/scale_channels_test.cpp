@@ -93,7 +93,7 @@ TEST(ScaleChannels, TilesOfTheBatchGiveTheSameBits) {
     }
     EXPECT_EQ(found, y);
     EXPECT_EQ(copied(harness.gradient("x")), dx);
-    // This gradient is a sum, and the tiles change its order.
+    // The gradient of gamma is a sum over samples, and the tiles change the order of its additions.
     expect_near(copied(harness.gradient("op/gamma")), dgamma, 1e-4);
   }
 }

@@ -100,8 +100,8 @@ class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std
     });
   }
 
-  /// Expects that found.column_sums are the sums of the columns of found.gradient, within 1e-6. Checks the loss and the
-  /// sync request in found.step_sums.
+  /// Expects that each element of found.column_sums is the sum of a column of found.gradient, within 1e-6. Checks the
+  /// loss and the sync request in found.step_sums.
   void expect_sums(const Result& found) const {
     for (std::size_t j = 0; j < static_cast<std::size_t>(classes_); ++j) {
       double sum = 0.0;

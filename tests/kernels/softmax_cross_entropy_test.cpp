@@ -101,7 +101,7 @@ TEST_F(SoftmaxCrossEntropy, GradientsMatchFiniteDifferences) {
   }
 }
 
-/// Returns weights of the classes. Some weights are 0, which stands for a class without records.
+/// Returns one weight per class. Some weights are 0, as for classes that have no records.
 std::vector<float> weights_of(std::size_t classes) {
   std::vector<float> weights;
   for (std::size_t j = 0; j < classes; ++j) weights.push_back(0.25f * static_cast<float>((j * 5 + 1) % 8));

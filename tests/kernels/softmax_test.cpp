@@ -40,7 +40,7 @@ class Softmax : public ::testing::TestWithParam<Shape> {
   std::size_t count() const { return static_cast<std::size_t>(GetParam().element_count()); }
 };
 
-/// m: the maximum of a row. Rounding x - m causes a relative error of y of up to 4e-6.
+/// The op subtracts the maximum m of a row from x. Rounding x - m causes a relative error of y of up to 4e-6.
 TEST_P(Softmax, EqualsTheDefinitionBothWays) {
   for (const int threads : {1, 3}) {
     OpHarness harness(GetParam()[0], threads);

@@ -1,6 +1,6 @@
 // Tests the products of dense that skip zeros in its input. The results are compared with float64, with every
-// instruction set that this processor has, and with sizes that leave remainders. The bits must not depend on the number
-// of threads. Other tests check when dense uses these products.
+// instruction set that this processor has, and with sizes that leave remainders. The bits of the results must not
+// depend on the number of threads. Other tests check when dense uses these products.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ void PrintTo(const Case& c, std::ostream* out) {
        << (c.relu ? " relu" : "") << " density " << c.density;
 }
 
-/// The operands a and b of a product, its result by the kernels, and its result by the definition.
+/// A product of the operands a and b. Computes the result by the kernels (`run`) and by the definition.
 class Product {
  public:
   explicit Product(const Case& c)
@@ -64,7 +64,7 @@ class Product {
                  .transposed = case_.transposed,
                  .relu = case_.relu});
     pass.run();
-    pass.run();  // once more, now that the workspace holds values of the first run
+    pass.run();  // once more: now the workspace holds values of the first run
     std::vector<float> c(memory.begin() + guard, memory.end() - guard);
     std::fill_n(memory.begin() + guard, count, before.front());
     EXPECT_TRUE(equal_bits(memory, before)) << "written outside of c";
@@ -183,7 +183,7 @@ TEST_P(SparseDense, PaysWhereZerosAreManyAndOutputsFillARegister) {
   EXPECT_FALSE(sparse_product_pays(GetParam(), 0.19f, 10));
 }
 
-/// A graph with one dense op of sparse input, and a device for it.
+/// A graph with one dense op whose input is sparse, and a device for the graph.
 class DenseOfSparse {
  public:
   DenseOfSparse(Isa isa, float density, bool relu) : device_(2, {.isa = isa}), harness_(6, device_) {
@@ -206,7 +206,7 @@ TEST_P(SparseDense, OpTakesTheFormThatItsInputsDensityAsksFor) {
   for (const bool relu : {false, true}) {
     for (const float density : {0.2f, 1.0f}) {
       DenseOfSparse op(GetParam(), density, relu);
-      op->values("layer/weights")[0] = NAN;  // the input of this weight is always 0
+      op->values("layer/weights")[0] = NAN;  // the input that this weight multiplies is always 0
       op->values("layer/biases")[0] = 100.0f;
       EXPECT_EQ(op->forward()[0] > 50.0f, density < 1.0f) << density << " relu " << relu;
     }

@@ -98,8 +98,8 @@ TEST_P(TiledSectionCase, GivesTheSameAgain) {
   EXPECT_EQ(std::vector<float>(now.begin(), now.end()), first);
 }
 
-/// If a parallel region uses fewer threads, OpenMP may end the other threads. The threads that later run the tiles then
-/// differ from the threads that created the tiles.
+/// If a parallel region uses fewer threads than the one before, OpenMP may end the unused threads. Then other threads
+/// run the tiles than the threads that created them.
 TEST_P(TiledSectionCase, MayRunInOtherThreadsThanItWasMadeIn) {
   const auto output_after = [](bool threads_go) {
     CpuDevice device(4, {.convolution = GetParam()});

@@ -61,7 +61,7 @@ TEST_P(Tokens, FirstOneIsTakenOut) {
   harness.expect_gradients_match_differences(1e-2, 1e-3);
 }
 
-/// Emulates the CUDA kernels, and expects the same bits as from the CPU implementation.
+/// Emulates the CUDA kernels on the CPU, and expects results with the same bits as the CPU implementation's results.
 TEST_P(Tokens, HaveTheSameBitsOnAGpu) {
   const TokensCase form = GetParam();
   OpHarness harness(form.batch, form.threads);

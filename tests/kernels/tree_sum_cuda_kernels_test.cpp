@@ -53,7 +53,7 @@ TEST(TreeSumOnAGpu, OfRanksHasTheBitsOfTheHost) {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       std::vector<float> own = parts[rank], others;
       for (const std::vector<float>& part : parts) others.insert(others.end(), part.begin(), part.end());
-      // A rank must not read its own place in `others`.
+      // A rank must not read its own part of `others`, so the test fills this part with wrong values.
       std::fill_n(others.begin() + static_cast<std::ptrdiff_t>(rank * count), count, 1e9f);
       emulate(ForEachElement{SumRanksAsTree{own.data(), others.data(), count, rank, ranks, factor}, count});
       EXPECT_TRUE(equal_bits(own, tree_sum(parts))) << "rank " << rank << " of " << ranks;

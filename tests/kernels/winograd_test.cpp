@@ -34,7 +34,8 @@ class Convolution {
 
 constexpr double forward_bound = 1e-5, backward_bound = 3e-5;
 
-/// The results of a case in float64. One object serves all instruction sets, so it computes most results only once.
+/// Computes the results of a case in float64. One object is used for all instruction sets, so it computes most results
+/// only once.
 class Expected {
  public:
   explicit Expected(const Conv2dCase& c) : case_(c), naive_(c) {}
@@ -47,14 +48,15 @@ class Expected {
     return y_;
   }
 
-  /// Returns the gradients. `y`: the output of `convolution`. If y is 0, a ReLU passes no gradient.
+  /// Returns the gradients. `y`: the output of `convolution`; with a ReLU, the gradient passes only where y is
+  /// positive.
   const Conv2dGradients& gradients(Convolution& convolution, std::span<const float> y) {
     const std::vector<float> dy = OpHarness::output_gradient(y.size());
     std::vector<double> dz(dy.begin(), dy.end());
     for (std::size_t i = 0; i < dz.size() && case_.relu; ++i) {
       if (!(y[i] > 0.0f)) dz[i] = 0.0;
     }
-    if (dz != dz_) {  // another instruction set may give a y near 0 the other sign
+    if (dz != dz_) {  // with another instruction set, a y near 0 may have another sign
       gradients_ = naive_.backward(convolution->values("x"), convolution->values("conv/weights"), dz);
       dz_ = std::move(dz);
     }
@@ -95,7 +97,7 @@ TEST(WinogradConvolution, EqualsTheDefinitionAtEveryExtent) {
     for (const Padding padding : {Padding::same, Padding::valid, Padding::symmetric(2)}) {
       const std::int64_t least = padding.is_same() ? 1 : std::max<std::int64_t>(kernel - 2 * padding.extent(), 1);
       for (std::int64_t extent = least; extent <= 13; ++extent) {
-        for (const std::int64_t channels : {3, 5}) {  // 3 count as few channels, 5 as many
+        for (const std::int64_t channels : {3, 5}) {  // the op treats 3 channels as few and 5 as many
           const auto biases = extent % 3 == 0 ? std::nullopt : std::optional(Initializer{});
           const Conv2dCase c{2,
                              extent,

@@ -127,7 +127,8 @@ TEST(Models, Cifar10RunsTheseOps) {
                                            "local3 relu", "local4 relu", "softmax_linear", "cross_entropy"}));
 }
 
-/// In version 0.1.0, the position of a variable in its network was the number of its random draws.
+/// In version 0.1.0, the index of a variable in its network selected its random numbers. These networks must keep these
+/// random numbers.
 TEST(Models, VariablesOfTheFirstNetworksKeepTheirDraws) {
   for (const Network& network :
        {mnist_network(mnist_images()), lenet_network(mnist_images()), cifar10_network(cifar10_images())}) {
@@ -162,7 +163,7 @@ TEST(Models, TheirConvolutionsByWinogradsMethodAreNamed) {
   const Network cifar10 = cifar10_network(cifar10_images()), lenet = lenet_network(mnist_images());
   EXPECT_EQ(names(cifar10, ConvolutionMethod::automatic), (Names{"conv1", "conv2"}));
   EXPECT_EQ(names(cifar10, ConvolutionMethod::direct), Names{});
-  // Conv1 has one input channel, so it would save little.
+  // conv1 has one input channel, so Winograd's method would save little.
   EXPECT_EQ(names(lenet, ConvolutionMethod::automatic), Names{"conv2"});
   EXPECT_EQ(names(lenet, ConvolutionMethod::winograd), (Names{"conv1", "conv2"}));
   EXPECT_EQ(names(mnist_network(mnist_images()), ConvolutionMethod::winograd), Names{});
@@ -223,7 +224,7 @@ TEST(Models, WarpImagesBeforeMixingInTrainingAndOnlyIfRequested) {
     }
     EXPECT_EQ(first_ops(network, Purpose::evaluation, 1), Types{"image_input"});
   }
-  network.warp = {.zoom = 1.0};  // a warp with this zoom is rejected
+  network.warp = {.zoom = 1.0};  // the network rejects a warp with this zoom
   for (const Purpose purpose : {Purpose::training, Purpose::summary}) {
     EXPECT_THROW(build_network(network, {.purpose = purpose}), Error);
   }
@@ -284,8 +285,8 @@ Network telling_network(const MixingSettings& mixing) {
   return network;
 }
 
-/// If image and label are mixed with the same weights p, and the logits are 20 p, the loss is -sum(p * log softmax(20
-/// p)).
+/// The logits are 20 p, with the weights p of the mixed images. If the labels are mixed with the same weights, the loss
+/// is -sum(p * log softmax(20 p)).
 TEST(Models, ImagesAndLabelsAreMixedAlike) {
   for (const std::uint64_t position : {0, 7, 1000}) {
     const MixingSettings mixing{.mixup = 1.0, .seed = 5};
@@ -304,7 +305,7 @@ TEST(Models, ImagesAndLabelsAreMixedAlike) {
     step.targets = reinterpret_cast<std::byte*>(labels.data());
     Executable executable(built.graph, {device, parameters, buffers, step}, true, {built.input, built.loss});
     executable.forward(device.stream());
-    const double own = executable.tensor(built.input).floats()[2];  // weight of image 0 in the mixed image 0
+    const double own = executable.tensor(built.input).floats()[2];  // weight of image 0 in mixed image 0
     const double sum = std::exp(20.0 * own) + std::exp(20.0 * (1.0 - own)) + 8.0;
     const double expected = std::log(sum) - 20.0 * (own * own + (1.0 - own) * (1.0 - own));
     EXPECT_TRUE(own > 0.0 && own < 1.0) << own;

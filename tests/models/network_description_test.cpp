@@ -75,8 +75,8 @@ TEST(NetworkDescription, StatesTheOpsOfANetwork) {
             R"("weights":"truncated_normal","weights.number":2,"weights.value":0.1}}],"outputs":["layer2"]})");
 }
 
-/// Returns the description of a network with one op of `type`. An input op precedes it, unless it is an input op
-/// itself.
+/// Returns the description of a network with one op of `type`. An input op precedes this op, unless this op is an input
+/// op itself.
 std::string text_with(const OpType& type, const Json& attributes) {
   Json ops = Json::array();
   const auto add = [&](const char* name, std::string_view type_name, const Json& inputs, const Json& of) {
@@ -97,7 +97,8 @@ std::string text_with(const OpType& type, const Json& attributes) {
   return description_text(describe_network("n", read.image, [&](Graph& graph) { return add_network(graph, read); }));
 }
 
-/// Checkpoints omit an attribute that equals its default. So if a default changed, stored networks would change.
+/// Checkpoints omit an attribute if its value equals the default. So if a default changed, stored networks would
+/// change.
 TEST(NetworkDescription, HasTheseDefaultsForever) {
   const std::string weights = R"("weights":"constant","weights.value":0.0,"weights.number":-1,"weights.dirac":false,)"
                               R"("biases":"constant","biases.value":0.0,"biases.number":-1,"biases.dirac":false,)"
@@ -159,7 +160,7 @@ TEST(NetworkDescription, HasTheseDefaultsForever) {
       "silu",       "sqrt",     "tanh"};
   for (const OpType* type : op_types()) {
     if (without_attributes.contains(type->name)) continue;
-    if (type->name == "matmul") continue;  // x times x has matching sizes only with a transpose
+    if (type->name == "matmul") continue;  // the sizes in x times x match only if one x is transposed
     SCOPED_TRACE(type->name);
     const auto found = defaults.find(type->name);
     ASSERT_NE(found, defaults.end());
@@ -190,7 +191,7 @@ std::string changed(const std::function<void(Json&)>& change) {
   return json.dump();
 }
 
-/// Reads a description and builds its network. Returns the error.
+/// Reads a description and builds its network. Returns the Error that this throws.
 Error error_of_text(const std::string& text) {
   return error_of([&] {
     Network network{read_description(text, op_types())};

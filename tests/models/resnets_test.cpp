@@ -49,8 +49,8 @@ TEST(ResNets, Resnet18HasTheShapesOfItsHeader) {
   EXPECT_EQ(built.graph.shape(built.output), (Shape{2, 1000}));
 }
 
-/// In bf16, the first convolution of a block adds its gradient of the block's input to the gradient of the other
-/// reader. So no fork is needed.
+/// Two ops read a block's input. In bf16, the block's first convolution adds its gradient of this input to the gradient
+/// of the other reader, so the graph needs no fork.
 TEST(ResNets, ConvolutionsReplaceForksInBf16Training) {
   const auto count = [](Arithmetic arithmetic, Purpose purpose, bool (*is_counted)(const Graph::Node&)) {
     const BuildSettings settings{.batch_size = 1, .arithmetic = arithmetic, .purpose = purpose};

@@ -17,7 +17,7 @@ const WhiteningParams params{
     .input = {
         .sample = {7, 6, 3}, .values = PixelValues::normalized, .mean = cifar10_mean, .deviation = cifar10_deviation}};
 
-/// Makes the same images as make_pytorch_ops.py.
+/// Returns the images for which make_pytorch_ops.py computes the whitening filters.
 std::vector<std::vector<std::uint8_t>> patterned_images(int count = 20) {
   std::vector<std::vector<std::uint8_t>> images(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
@@ -73,8 +73,8 @@ TEST(Whitening, AnyNumberOfThreadsSumsInTheSameOrder) {
 }
 
 TEST(Whitening, TheSignsOfEigenvectorsAreSettled) {
-  // The eigenvector for the eigenvalue 3 is (1, -1) / sqrt(2); for the eigenvalue 1, it is (1, 1) / sqrt(2). Its first
-  // component is made positive.
+  // The eigenvector for the eigenvalue 3 is (1, -1) / sqrt(2); for the eigenvalue 1, it is (1, 1) / sqrt(2). The sign
+  // of each eigenvector is chosen so that its first component is positive.
   const float a = 1.0f / std::sqrt(6.0f), b = 1.0f / std::sqrt(2.0f);
   const std::vector<float> filters = whitening_filters({2.0, -1.0, -1.0, 2.0}, 1e-12);
   const std::vector<float> expected{a, b, -a, -b, -a, b, a, -b};

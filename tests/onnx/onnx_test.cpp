@@ -37,7 +37,7 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t batch_size = 3;
 
-/// A network with random values in all its arrays, which differ from the initial values.
+/// A network with random values in all its arrays, so that no array has its initial values.
 struct Filled {
   Network network;
   std::vector<NamedArray> variables, buffers;
@@ -109,7 +109,7 @@ std::vector<NamedArray> run(const std::string& model, const ImageShape& image, c
 
 class OnnxModel : public ::testing::TestWithParam<std::size_t> {};
 
-/// A network of images with a block like ConvNeXt's.
+/// A network for images with a block like ConvNeXt's blocks.
 Network row_normalized_network() {
   return make_network("row_normalized", {.image = {28, 28, 1}}, [](Graph& graph) {
     Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
@@ -133,7 +133,7 @@ Value functions_of_images(Graph& graph, Value x) {
   return reciprocal(graph, "reciprocal", shift(graph, "shift", sqrt(graph, "sqrt", x), 0.5f));
 }
 
-/// Joins x, and x times 0.5, along `axis`.
+/// Concatenates x and 0.5 * x along `axis`.
 Value joined(Graph& graph, const std::string& name, Value x, std::int64_t axis) {
   const std::vector<Value> parts{x, scale(graph, name + "/scale", x, 0.5f)};
   return concat(graph, name, parts, {.axis = axis});
@@ -190,7 +190,8 @@ Network general_ops_network() {
   });
 }
 
-/// A network of windows with groups, dilation, different heights and widths, or pads on some sides only.
+/// A network of convolutions and poolings with groups, dilation, windows of different height and width, or padding on
+/// some sides only.
 Network windows_network() {
   return make_network("windows", {.image = {28, 28, 1}}, [](Graph& graph) {
     Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});

@@ -15,7 +15,7 @@ class GradientNorms : public OptimizerTest {
  protected:
   double norm_of(int variable) const {
     const std::size_t count = parameters_->layout().count(variable);
-    // As in OptimizerTest.
+    // The same values as in OptimizerTest.
     const std::vector<float> gradients = random_values(count, 1), values = random_values(count, 2);
     double squares = 0.0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -23,7 +23,7 @@ class GradientNorms : public OptimizerTest {
     }
     return std::sqrt(squares);
   }
-  /// Calls build, with an L2 factor and gradients that are multiplied by `factor`.
+  /// Calls build, and multiplies the L2 factor and the gradients by `factor`.
   void build_scaled(std::int64_t count, int threads, float factor) {
     const float l2_factor = std::exchange(l2_factor_, l2_factor_ * factor);
     build(count, threads);
@@ -97,7 +97,8 @@ TEST_F(GradientNorms, AreOneTreeOverTheBlocks) {
 
 constexpr std::array rules{"sgd", "momentum", "nesterov", "adamw", "lars", "lamb"};
 
-/// A gradient has two parts: from the loss and from L2. Clipping must multiply both by the factor.
+/// A gradient has two parts, one from the task's loss and one from L2. Clipping must multiply both parts by the
+/// clipping factor.
 TEST_F(GradientNorms, ClipAsIfTheGradientsWereSmaller) {
   for (const std::string_view rule : rules) {
     settings_ = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .weight_decay = 0.05};

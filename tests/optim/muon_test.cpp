@@ -59,8 +59,8 @@ std::vector<double> by_definition(const std::vector<float>& matrix, const Matrix
   return x;
 }
 
-/// `found`: two singular values, relative to the matrix's norm. The first number is the initial value, the others are
-/// the values after each step, by the polynomial.
+/// `found`: two singular values, relative to the matrix's norm. The first number of each is the initial value. The
+/// following numbers are the values that the polynomial gives after 1, 2 and 3 steps.
 TEST(NewtonSchulz, BringsSingularValuesToWhereItsPolynomialDoes) {
   const std::vector<std::vector<float>> found = {{0.01f, 0.03444f, 0.11843f, 0.40006f},
                                                  {0.1f, 0.33970f, 0.99210f, 0.70708f}};

@@ -28,8 +28,8 @@ TEST_F(Norms, LarsAndLambTakeTheNormsOfMatricesAloneAndDecayNoOthers) {
     inputs_.scalars = step_scalars(settings_, 0);
     make_optimizer(settings_, parameters, device_, inputs_)
         ->apply({parameters.step_sums().data(), {}}, device_.stream());
-    // lars: w = 2 and g = 3, so the trust ratio is 0.5 * 2 / (3 + 0.25 * 2). lamb: the first direction is 1, to which
-    // the decay adds 0.5.
+    // All values are 2 and all gradients are 3. lars: the trust ratio is 0.5 * 2 / (3 + 0.25 * 2). lamb: the direction
+    // of the first step is 1, to which the weight decay adds 0.25 * 2.
     const float of_matrix = rule == "lars" ? 0.1f * (1.0f / 3.5f) * 3.5f : 0.1f * (2.0f / 1.5f) * 1.5f;
     const float of_vector = rule == "lars" ? 0.1f * 3.0f : 0.1f;  // vectors have no decay
     EXPECT_NEAR(parameters.value(0).floats()[5], 2.0f - of_matrix, 1e-6f) << rule;

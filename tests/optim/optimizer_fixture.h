@@ -36,7 +36,7 @@ class OptimizerTest : public ::testing::Test {
     inputs_.scalars = step_scalars(settings_, first_step_);
     optimizer_ = make_optimizer(settings_, *parameters_, device_, inputs_);
   }
-  /// Applies the steps first_step_, first_step_ + 1, ... (`count` steps). The gradients stay the same.
+  /// Applies `count` steps: first_step_, first_step_ + 1, ... The gradients are the same in all steps.
   void apply_steps(int count) {
     for (int k = 0; k < count; ++k) {
       inputs_.scalars = step_scalars(settings_, first_step_ + k);

@@ -114,7 +114,8 @@ TEST_F(ParameterGroups, ThatComeBehindOthersOfAllTheirVariablesAreRefused) {
   }
 }
 
-/// Tests which of three variables have weight decay: a matrix, a vector, and a matrix of another layer.
+/// Tests which of three variables have weight decay. The variables are a matrix, a vector, and a matrix of another
+/// layer.
 class DecayExclusion : public ::testing::Test {
  protected:
   std::vector<float> decays() const {

@@ -52,12 +52,12 @@ TEST_F(UpdateKernels, EachStepFindsItsOwnEntryOfTheRing) {
     EXPECT_EQ(ring_.outcome(step).loss, loss) << step;
     EXPECT_EQ(ring_.outcome(step).sync_requests, sync) << step;
     EXPECT_EQ(ring_.step_counter, step + 1);
-    put(step + capacity);  // as the host refills the entry of a finished step
+    put(step + capacity);  // as the host reuses the entry of a finished step
   }
 }
 
-/// The compute copy is for a parameter of 3 rows and 7 columns, after a parameter of 16 elements. The gap after the
-/// parameter is also written.
+/// The compute copy belongs to a parameter of 3 rows and 7 columns, which comes after a parameter of 16 elements. The
+/// test also writes the values of the gap after the parameter.
 TEST(ComputeCopyIndexTest, HoldsAParameterInItsForm) {
   constexpr std::size_t offset = 16, rows = 3, columns = 7, count = rows * columns;
   const auto write = [&](void* data, std::uint32_t compute_copy_columns, DType type, ChannelPadding padding = {}) {
@@ -84,7 +84,7 @@ TEST(ComputeCopyIndexTest, HoldsAParameterInItsForm) {
   EXPECT_EQ(to_float(filter_major[count]), -1.0f);
   EXPECT_EQ(wide[count], -1.0f);
 
-  const ChannelPadding padding{1, 4};  // each row is the only channel of a pixel
+  const ChannelPadding padding{1, 4};  // each of the 3 rows is a pixel with one channel
   std::vector<float> with_zeros(columns * rows * padding.padded);
   write(with_zeros.data(), columns, DType::f32, padding);
   for (std::size_t i = 0; i < with_zeros.size(); ++i) {
@@ -132,7 +132,7 @@ class RulesInUpdateKernels : public UpdateKernels {
     kernel.share.count = layout_->total();
     emulate(kernel, step % 2 == 0 ? ThreadOrder::ascending : ThreadOrder::descending);
   }
-  /// Computes the same update by its definition, one element after the other.
+  /// Computes the same update as the kernels by the rule's definition, one element after the other.
   void define(std::int64_t step, Arrays& arrays, Slots& slots) const {
     for (int i = 0; i < static_cast<int>(specs_.size()); ++i) {
       const UpdateFactors& factors = factors_[static_cast<std::size_t>(i)];

@@ -18,7 +18,7 @@ namespace carillon::testing {
 
 using SgdKernel = UpdateKernel<Sgd>;
 
-/// Variables of several sizes and factors, with random values. The gaps between them contain zeros.
+/// Variables with several sizes and L2 factors, and with random values. The gaps between them contain zeros.
 class UpdateKernels : public ::testing::Test {
  protected:
   static constexpr std::uint32_t capacity = 4;

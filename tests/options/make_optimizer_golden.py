@@ -6,8 +6,9 @@ LARS and LAMB, which PyTorch lacks, follow their papers. Gradients are clipped b
 
 Element i of variable p (0, 1, 2: first/weights [3, 2], first/biases [2], second/weights [2, 2]) starts at cos(2 e), e = 10 p + i, and has at
 step s the gradient c (w - sin(e)) + 0.3 cos(e + 0.7 s) with c = 0.5 + 0.25 (e mod 5); weights have an L2 factor of 0.02. Muon's
-problem has stem/weights [2, 3], conv/weights [3, 1, 2, 4], conv/biases [4], dense/weights [2, 5] and logits/weights [5, 2]. Each line
-pair of the file is a case: the options of a training, then all values after 50 steps, in the order of the variables.
+problem has stem/weights [2, 3], conv/weights [3, 1, 2, 4], conv/biases [4], dense/weights [2, 5] and logits/weights [5,
+2]. Two lines of the file are a case: the first has the options of a training, the second the values of all variables
+after 50 steps, in the order of the variables.
 """
 import argparse
 import fnmatch
@@ -149,8 +150,8 @@ def group_of(o, name):
 
 
 class ByNorms(torch.optim.Optimizer):
-    """LARS (You and others, 2017) and LAMB (You and others, 2020). For vectors, such as biases, there is no ratio and,
-    by default, no decay."""
+    """LARS (You and others, 2017) and LAMB (You and others, 2020). For vectors, such as biases, the update uses no
+    trust ratio and, by default, no weight decay."""
 
     def __init__(self, settings, options):
         super().__init__(settings, {"lr": 1.0})
@@ -180,7 +181,7 @@ class ByNorms(torch.optim.Optimizer):
 
 
 def zeropower_via_newtonschulz5(G, steps):
-    """The function of KellerJordan/Muon and of airbench94_muon.py, but not in bfloat16."""
+    """The function of the same name in KellerJordan/Muon and airbench94_muon.py, but not computed in bfloat16."""
     a, b, c = (3.4445, -4.7750, 2.0315)
     X = G
     if G.size(-2) > G.size(-1):
@@ -251,7 +252,7 @@ class Both:
 
 def muon_beside_others(o, groups, settings, variables):
     """Uses Muon for hidden matrices and another optimiser for the other variables. All matrices except the first and
-    the last are hidden, unless a group says otherwise."""
+    the last are hidden, unless a parameter group selects another rule for them."""
     matrices = [name for name, variable in variables.items() if variable.ndim > 1]
     is_hidden = {name: groups[name].get("muon", name in matrices[1:-1]) for name in variables}
     names = list(variables)
@@ -269,7 +270,8 @@ def muon_beside_others(o, groups, settings, variables):
 
 
 class LookaheadState:
-    """The class of legacy/airbench94.py, for a dictionary of variables. All variables are floating-point."""
+    """The class of the same name in airbench's legacy/airbench94.py, changed for a dictionary of variables, which all
+    are floating-point."""
 
     def __init__(self, net):
         self.net_ema = {k: v.detach().clone() for k, v in net.items()}
@@ -282,8 +284,8 @@ class LookaheadState:
 
 
 def look_ahead(state, net, o, current_steps):
-    """Applies lookahead after a step, with airbench's schedule. If its power is 0, this is the classic lookahead with
-    alpha = 1 - decay."""
+    """Applies lookahead after a step, with airbench's schedule. With power 0, this is the original lookahead with alpha
+    = 1 - decay."""
     total = o.lookahead_steps or o.max_steps or 1
     alpha_schedule = o.lookahead_decay * (torch.arange(STEPS + 1, dtype=torch.float64) / total) ** o.lookahead_power
     if current_steps % o.lookahead_every == 0:

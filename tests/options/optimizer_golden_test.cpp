@@ -1,5 +1,5 @@
-// Compares optimisers and schedules, created from options, with PyTorch's in float64. make_optimizer_golden.py
-// describes the problem, and writes the expected values.
+// Compares optimisers and schedules that are created from options with PyTorch's optimisers and schedules in float64.
+// make_optimizer_golden.py describes the problem, and writes the expected values.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Tests of the options of the optimiser and the schedule: which settings they give, and which combinations are
+// Tests the options of the optimiser and the schedule: which settings follow from them, and which combinations are
 // rejected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -301,7 +301,7 @@ TEST_F(OptimizerOptions, GroupsKeepTheirOrder) {
   EXPECT_EQ(parsed({"--group", "*: rate=1"}).optimizer.settings().groups.front().decay, std::nullopt);
 }
 
-/// If several groups match a variable, the first one applies. --freeze must come before all of them.
+/// If several groups match a variable, the first one applies. --freeze must have precedence over all of these groups.
 TEST_F(OptimizerOptions, FreezeComesBeforeEveryGroupThatNamesTheSameVariable) {
   const std::vector<ParameterGroup> groups =
       parsed({"--group", "*: rate=2", "--freeze", "conv1/*", "fc/*"}).optimizer.settings().groups;

@@ -174,7 +174,7 @@ TEST_F(OptionsTest, AProgramPassesTheOptionsOfAnotherOn) {
 
 TEST_F(OptionsTest, ASlipIsAnsweredWithTheOptionThatWasMeant) {
   expect_refused({"--batch-sise", "4"}, "--batch-sise: unknown option; did you mean --batch-size?");
-  // No option is similar, and the search must be fast.
+  // No option has a similar name, and the search for a similar name must be fast.
   const std::string endless = "--batch-size" + std::string(900'000, 'e');
   expect_refused({endless.c_str(), "4"}, endless + ": unknown option (see --help)");
   expect_refused({"--bacth_size=4"}, "--bacth-size: unknown option; did you mean --batch-size?");

@@ -1,4 +1,4 @@
-// Tests which combinations of options of the task and the sampling are rejected.
+// Tests which combinations of task options and sampling options are rejected.
 #include <gmock/gmock.h>
 
 #include "carillon/core/error.h"

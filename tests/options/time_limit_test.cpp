@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 class TimeLimit : public ::testing::Test {
  protected:
   ~TimeLimit() override { ::unsetenv("SLURM_JOB_END_TIME"); }
-  /// Returns the seconds from now until the time at which the run stops.
+  /// Returns the number of seconds from now until the run's stop time.
   double seconds_left() const {
     return std::chrono::duration<double>(stop_time(options_).value() - std::chrono::steady_clock::now()).count();
   }

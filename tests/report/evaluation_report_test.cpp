@@ -14,8 +14,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// Returns the counts of three classes. The last class has no samples. All samples of the middle class are classified
-/// wrongly.
+/// Returns the confusion matrix of three classes. The last class has no samples. All samples of the middle class are
+/// classified wrongly.
 ConfusionMatrix counts() {
   ConfusionMatrix counts(3);
   const std::int64_t rows[3][3] = {{5, 0, 1}, {2, 0, 1}, {0, 0, 0}};
@@ -47,7 +47,7 @@ TEST(EvaluationReport, IsAJsonObjectThatHoldsTheMatrixByTrueClass) {
                                                           {"recall", 5.0 / 6.0}})
                                               .dump());
   EXPECT_TRUE(json.at("classes")[1].at("precision").is_null());
-  // Each row is one line, because people read the file too.
+  // Each row of the matrix is one line, because people also read the file.
   EXPECT_THAT(text, HasSubstr("\n    [5,0,1],\n    [2,0,1],\n    [0,0,0]\n  ]\n}\n"));
 }
 

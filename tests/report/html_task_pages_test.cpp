@@ -79,7 +79,7 @@ TEST(ClassPage, ShowsAllScoresOfAClassification) {
   EXPECT_EQ(count(Markup(made.page()), "dt"), std::ssize(made.facts.scores));
 }
 
-/// The page must contain all its resources, and its content security policy must forbid others.
+/// The page must contain all resources that it uses, and its content security policy must forbid all other resources.
 TEST(ClassPage, UsesNoNetwork) {
   const std::string text = Case(10, 500).page();
   for (const char* const reference : {"http:", "https:", "url(", "@import", "<link", "<iframe", "src=\"/"}) {

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 
 const std::vector<std::string> names{"ant", "bee"};
 
-/// Has the outputs that an evaluation collects from the given samples.
+/// The outputs that an evaluation of the given samples collects.
 struct Evaluated {
   std::unique_ptr<Metric> metric;
   std::unique_ptr<TaskOutputs> outputs;

@@ -1,9 +1,11 @@
-"""The job scripts under a real Slurm with two nodes on this machine (cluster.sh). Needs root and Slurm's packages.
+"""Tests the job scripts under a real Slurm with two nodes on this machine (cluster.sh). Needs root and Slurm's
+packages.
 
   jobs/install_deps.sh --slurm
   python3 tests/slurm/check_slurm.py --bin build/bin
 
-A job that is stopped in any way is requeued and ends bit for bit like an undisturbed job.
+A job that is stopped in any way must be requeued, and its result must equal the result of an undisturbed job bit for
+bit.
 """
 
 import os
@@ -29,7 +31,7 @@ TIMEOUT = 600  # seconds for one job, with its time in the queue
 STEPS = 6000
 OPTIONS = (
     *SCALED, "--device", "cpu", "--batch-size", 20, "--summary-every", 0, "--log-every", 0, "--checkpoint-every", 500,
-    "--check-replicas", 1,  # slows the job down: it must run until Slurm's signal arrives
+    "--check-replicas", 1,  # makes the job slow, so that it still runs when Slurm's signal arrives
 )  # fmt: skip
 
 
@@ -99,7 +101,7 @@ def check(context):
             ("scancel --signal=USR1 --batch", _cancel_with("--signal=USR1", "--batch"), ()),
             ("scancel --signal=USR1 --full", _cancel_with("--signal=USR1", "--full"), ()),
             ("a job of higher priority", _preempt, ("--nodes=2", "--exclusive")),
-            # Slurm's clock is coarse. So a job with a limit of one minute gets its signal once, 50 s before the limit.
+            # Slurm's clock is coarse. So the test requests the signal 50 s before the job's limit of one minute.
             ("its time limit, --signal=USR1@50", _wait_for_limit, ("--time=1", "--signal=USR1@50")),
             ("its time limit, --signal=B:USR1@50", _wait_for_limit, ("--time=1", "--signal=B:USR1@50")),
         ):
@@ -151,8 +153,8 @@ def _disturbed(context, data, whole, title, stop, sbatch):
 
 def _cut_off(context, data, whole):
     """Cuts the only network link of the second node, which its ranks and Slurm use. Slurm requeues the job when it
-    notices that the node is lost. The ranks may notice earlier, and end the job. In both cases, the same command
-    resumes."""
+    notices that the node is lost. The ranks may notice the loss before Slurm, and end the job. In both cases, the same
+    command resumes."""
     run, stall = context.directory("cut"), 2
     job = _train(context, data, run, options=("--stall-timeout", stall))
     job.wait_for(lambda: checkpoint(run, 500).exists() or job.state() in ENDS, "a first checkpoint")

@@ -1,4 +1,4 @@
-// Tests of --clip-norm in towers: all ways to update must give the same bits, at any number of ranks.
+// Tests of --clip-norm in towers: all implementations of the update must compute the same bits, at any number of ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ Trained train(const Training& training, Communicator& communicator) {
     const std::span<float> values = tower.slot(static_cast<int>(slot));
     trained.slots.insert(trained.slots.end(), values.begin(), values.end());
   }
-  // Other ranks may still read this rank's slots in shared memory.
+  // Wait for the other ranks, because they may still read this rank's slots in shared memory.
   if (mpi_world().size() == communicator.size()) mpi_world().barrier();
   return trained;
 }

@@ -1,4 +1,4 @@
-// Trains a tower with a user-defined update strategy: the slots are sharded over ranks that share no memory.
+// Trains a tower with a user-defined update strategy, in which the slots are sharded over ranks that share no memory.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 

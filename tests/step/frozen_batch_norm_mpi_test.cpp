@@ -1,4 +1,4 @@
-// Tests in towers: --freeze-batch-norm, and --freeze with patterns that match batch norms.
+// Tests towers with --freeze-batch-norm, and with --freeze and patterns that match batch norms.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -106,8 +106,8 @@ TEST(FrozenBatchNorms, KeepTheirStatisticsBitForBit) {
   EXPECT_FALSE(equal_bits(moving.buffers, moving.start)) << "the test would see a change";
 }
 
-/// The first run does not freeze its batch norms, so lookahead's slow copies of the statistics differ from the
-/// statistics.
+/// The first run does not freeze its batch norms. So lookahead's slow copies of the running statistics differ from the
+/// running statistics.
 TEST(FrozenBatchNorms, OfAResumedRunAreNotChangedByItsLookahead) {
   CpuDevice device(1);
   const Training moving{.freezes_all = false}, frozen;

@@ -50,7 +50,8 @@ class FrozenVariables : public ::testing::TestWithParam<std::int64_t> {
 
 const ParameterGroup freezes_stem{.pattern = "stem/*", .frozen_after = first_frozen_step};
 
-/// One tower freezes the stem. The other tower computes its gradients too, but with a learning rate of 0 for the stem.
+/// One tower freezes the stem. The other tower computes the stem's gradients, but updates the stem with a learning rate
+/// of 0.
 TEST_P(FrozenVariables, LeaveTheOthersGradientsAsTheyAre) {
   const TowerSettings freezing = settings_with(freezes_stem),
                       standing = settings_with({.pattern = "stem/*", .rate = 0.0, .decay = 0.0});

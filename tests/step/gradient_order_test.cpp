@@ -13,8 +13,9 @@
 namespace carillon::testing {
 namespace {
 
-/// Follows the gradient of each parameter, and the step sums as the last part, through TrainingStep. It observes them
-/// in the order in which the device does the work. Like NCCL, it averages on a side stream, which SideWork orders.
+/// Tracks the state of each part through TrainingStep. A part is the gradient of a parameter; the last part is the step
+/// sums. States change in the order in which the device does the work. Like NCCL, the communicator averages on a side
+/// stream, which SideWork orders.
 class OrderChecker final : public Communicator {
  public:
   OrderChecker(const BuiltNetwork& network, unsigned seed, std::size_t bucket_bytes)
@@ -65,8 +66,8 @@ class OrderChecker final : public Communicator {
     DeviceKind kind() const override { return DeviceKind::cpu; }
   };
 
-  /// An op that completes the gradients of some parameters in its backward pass. If it is the loss, it completes the
-  /// step sums in its forward pass.
+  /// An op that completes the gradients of some parameters in its backward pass. If the op is the loss, it completes
+  /// the step sums in its forward pass.
   struct Tracked final : OpDefinition {
     Tracked(OrderChecker& of, std::vector<int> completes) : checker(of), parameters(std::move(completes)) {}
     std::string_view type() const override { return "tracked"; }
@@ -104,7 +105,7 @@ class OrderChecker final : public Communicator {
 
   BuiltNetwork tracked(BuiltNetwork network) {
     std::vector<Graph::Node> nodes = network.graph.nodes();
-    std::set<int> listed;  // only the first op that has a parameter completes its gradient
+    std::set<int> listed;  // if ops share a parameter, only the first one completes its gradient
     for (Graph::Node& node : nodes) {
       std::vector<int> completes;
       std::ranges::copy_if(node.parameters, std::back_inserter(completes),
@@ -164,7 +165,7 @@ TEST(GradientOrder, EachGradientIsReducedOnceAfterItIsCompleteAndBeforeItIsUsed)
     const std::size_t parts = network_built.graph.parameters().size() + 1;
     for (std::size_t bytes = 1; bytes < (std::size_t{1} << 28); bytes *= 4) {
       std::vector<std::pair<std::size_t, std::size_t>> buckets;
-      for (unsigned rank = 0; rank < 8; ++rank) {  // each seed runs the streams in another order
+      for (unsigned rank = 0; rank < 8; ++rank) {  // with each seed, the streams run in another order
         OrderChecker checker(network_built, rank, bytes);
         for (int step = 0; step < steps; ++step) checker.take_step();
         checker.synchronize();

@@ -1,4 +1,4 @@
-// Tests of steps that an error interrupts, or the end of a rank's process.
+// Tests of steps that are interrupted by an error or by the end of a rank's process.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -46,8 +46,9 @@ class EndedRanks final : public WaitObserver {
   const SharedFlag& flag_;
 };
 
-/// Shared host memory in which this rank ends after it has updated `blocks` blocks of its shard. `averagings`: number
-/// of calls of means_of for the shard before the update, which compute the norm of the gradients.
+/// Shared host memory that simulates the end of this rank after the rank has updated `blocks` blocks of its shard.
+/// `averagings`: number of calls of means_of for the shard that come before the update, to compute the norm of the
+/// gradients.
 class EndingMemory final : public ForwardingMemory {
  public:
   EndingMemory(SharedHostMemory& memory, SharedFlag& flag) : ForwardingMemory(memory), flag_(flag) {}
@@ -135,8 +136,8 @@ constexpr int last_step = 2;
 /// The parameter is the value of --clip-norm. With 0, gradients are not clipped.
 class InterruptedUpdateTest : public ::testing::TestWithParam<double> {
  protected:
-  /// Runs steps until `last_step`. In this step, rank `ended` ends after `blocks` blocks. Returns the text of this
-  /// rank's ProcessEnds, or an empty text.
+  /// Runs steps until `last_step`. In this step, rank `ended` ends after it has updated `blocks` blocks. Returns the
+  /// text of the ProcessEnds that this rank gets, or an empty text.
   std::string steps_until_end(int ended, std::size_t blocks) {
     if (mpi_world().rank() == 0) tower_.initialize(1);
     tower_.broadcast_from_first();

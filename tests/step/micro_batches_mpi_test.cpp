@@ -41,7 +41,7 @@ TowerSettings settings_of(const Training& training, int towers) {
                         .lookahead = training.lookahead}};
 }
 
-/// Returns the samples of tower `rank` in a step of `towers` towers.
+/// Returns the samples of tower `rank` in step `step`, which has `towers` towers.
 NoiseBatch samples_of(const Training& training, int step, int rank, int towers) {
   const std::int64_t own = micro_batch * training.micro_batches / towers;
   return {static_cast<std::uint64_t>(step * own * towers + rank * own), static_cast<std::size_t>(own), 784};

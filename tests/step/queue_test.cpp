@@ -11,8 +11,8 @@
 namespace carillon::testing {
 namespace {
 
-/// The slowest device that is allowed: only when the host waits for a launch does it run the launch and read the
-/// launch's slots.
+/// Simulates the slowest allowed device: it runs a launch, and reads the launch's slots, only when the host waits for
+/// the launch.
 class LazyEngine final : public StepEngine {
  public:
   explicit LazyEngine(StepRingForm form) : form_(form), slots_(form.capacity(), -1), outcomes_(form.capacity()) {}
@@ -95,8 +95,8 @@ TEST(StepQueue, AStepThatIsObservedIsLaunchedAloneAfterThoseBeforeIt) {
   EXPECT_EQ(engine.counts, (std::vector<std::uint32_t>{2, 1}));
 }
 
-/// For any order of calls, each step must run once, in order, with its own inputs, and must return its own result. When
-/// a result becomes available must depend only on the calls.
+/// For any sequence of calls, each step must run once, in order, with its own inputs, and must return its own result.
+/// The time at which a result becomes available must depend only on the calls.
 TEST(StepQueue, EveryStepRunsOnceAndIsReportedOnceInOrder) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     PhiloxDraws draws(seed, RandomPurpose::sample_order, 0);

@@ -109,7 +109,7 @@ TEST_F(ReducerTest, PreparesTheCommunicatorForTheLargestBucket) {
   };
   EXPECT_EQ(largest(1), 32u);  // the last bucket includes the step sums
   EXPECT_EQ(largest(1 << 20), 64u);
-  communicator_.rounds_to_bf16 = true;  // then the step sums have their own bucket
+  communicator_.rounds_to_bf16 = true;  // with this, the step sums have their own bucket
   EXPECT_EQ(largest(1), 16u);
   EXPECT_EQ(largest(1 << 20), 48u);
 }

@@ -72,8 +72,8 @@ struct Rank {
     log.begin();
   }
 
-  /// Adds `change` to `count` values that begin at element `first` of the owner's shard, and to their elements of all
-  /// slots.
+  /// Adds `change` to `count` variables, beginning at element `first` of the owner's shard, and to the elements of all
+  /// slots that belong to these variables.
   void add(int owner, std::size_t first, std::size_t count, float change) const {
     const std::size_t begin = memory.shard(layout.total(), owner).begin + first;
     for (std::size_t i = begin; i < begin + count; ++i) {
@@ -81,13 +81,13 @@ struct Rank {
       for (std::size_t slot = 0; slot < slots; ++slot) parameters.slot(static_cast<int>(slot))[i] += change;
     }
   }
-  /// Updates, completely, the block of the owner's shard that begins at element `first`.
+  /// Completely updates the block of the owner's shard that begins at element `first`.
   void update(int owner, std::size_t first) {
     const Slice shard = memory.shard(layout.total(), owner);
     const std::size_t count = std::min(sum_block_floats, shard.end - shard.begin - first);
     log.update_block(owner, first, [&] { add(owner, first, count, 1.0f); });
   }
-  /// Changes a part of the block that begins at `first`, then throws as if the process had ended.
+  /// Changes a part of the block that begins at element `first`, then throws an exception, as if the process had ended.
   void end_within(int owner, std::size_t first) {
     const auto begin_and_end = [&] {
       add(owner, first, 100, 50.0f);
@@ -162,7 +162,7 @@ TEST_P(ShardLogTest, TheLogOfAnEarlierUpdateRestoresNothing) {
   ended.finish(2);
   const Slice shard = other.memory.shard(layout.total(), 2);
   const auto updated = ended.parameters.values().subspan(shard.begin, shard.end - shard.begin);
-  // As an all-gather does.
+  // Copy the updated shard to the other rank, as an all-gather does.
   std::ranges::copy(updated, other.parameters.values().begin() + static_cast<long>(shard.begin));
   for (Rank* const rank : {&ended, &other}) rank->log.begin();
   other.finish(2);

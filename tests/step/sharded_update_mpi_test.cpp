@@ -243,7 +243,7 @@ TEST_F(ShardedUpdateTest, NoTowerUpdatesAnythingWhileAnotherIsInItsBackwardPass)
     before = trained_values(tower);
     tower.step({.step = step, .batch = samples.batch()});
     EXPECT_FALSE(equal_bits(trained_values(tower), before)) << "all is updated when a step returns";
-    mpi_world().barrier();  // no other rank may begin its next step before this
+    mpi_world().barrier();  // a rank must not begin its next step while another rank still compares
   }
 }
 

@@ -42,7 +42,7 @@ Trained train(Communicator& communicator, bool synchronized, int step_count = st
 
 class SyncBatchNorm : public ::testing::TestWithParam<const char*> {
  protected:
-  /// The parameter says whether all ranks are on one simulated host ("one") or each rank on its own.
+  /// If the parameter is "one", all ranks are on one simulated host; otherwise, each rank has its own simulated host.
   std::unique_ptr<Communicator> communicator() const {
     std::vector<int> hosts;
     for (int rank = 0; rank < mpi_world().size(); ++rank) hosts.push_back(GetParam() == std::string("one") ? 0 : rank);
@@ -61,7 +61,7 @@ TEST_P(SyncBatchNorm, MakesTowersEqualOneThatTakesTheWholeBatch) {
 }
 
 TEST_P(SyncBatchNorm, IsNotWhatTowersDoByThemselves) {
-  if (mpi_world().size() == 1) return;  // with one rank, both are the same
+  if (mpi_world().size() == 1) return;  // with one rank, both trainings are the same
   EXPECT_GT(distance(train(*communicator(), false).variables, alone_.variables), 1e-2 * travelled_);
 }
 

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 class Arrays : public ::testing::Test {
  protected:
-  /// Uploads `arrays` to the variables a [2] and b [2, 3]. Returns the text of the error.
+  /// Uploads `arrays` to the variables a [2] and b [2, 3]. Returns the text of the error, if the upload fails.
   std::string error_of(const std::vector<NamedArray>& arrays) {
     try {
       upload(arrays, variables_of(store_), device_, "x.h5");

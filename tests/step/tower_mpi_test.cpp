@@ -96,8 +96,8 @@ TEST(Tower, RunsAreEqualBitForBitForAnyBuckets) {
   }
 }
 
-/// An op that counts the training batches in a buffer. Buffers are not averaged in a step, so the ranks can have
-/// different counts.
+/// An op that counts the training batches in a buffer. A step does not average buffers, so the ranks can have different
+/// counts.
 class CountBatches final : public OpDefinition {
  public:
   std::string_view type() const override { return "count_batches"; }
@@ -248,7 +248,7 @@ TEST(Tower, WithoutAveragesTrainsTheSameVariablesAndSavesThemInPlaceOfAverages) 
   }
 }
 
-/// A checkpoint also holds lookahead's slow copies of buffers. They are synchronised like the buffers.
+/// A checkpoint also holds lookahead's slow copies of buffers. The slow copies are synchronised like the buffers.
 TEST(Tower, OneThatLooksAheadIsSavedAndRestored) {
   CpuDevice device(1);
   TowerSettings settings = settings_of(4, 0.05);

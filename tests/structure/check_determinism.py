@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks in the sources that GPU sums have a fixed order: in cuDNN's operations, cuBLASLt's products, and Carillon's
-atomics.
+"""Checks in the sources that sums on a GPU have a fixed order. Covers the operations of cuDNN, the matrix products of
+cuBLASLt, and the atomic operations in Carillon's kernels.
 
     tests/structure/check_determinism.py HEADERS [SOURCES]
 
@@ -14,7 +14,7 @@ import re
 import sys
 
 GRAPH = "kernels/shared/cudnn_graph.h"
-NOTE_ONLY = None  # there is no such setter: only plans with the note NONDETERMINISTIC are excluded
+NOTE_ONLY = None  # no setter exists: only plans with the note NONDETERMINISTIC are excluded
 OPERATIONS = {  # operation: (class of its attributes, setter that makes it deterministic)
     "conv_fprop": ("Conv_fprop_attributes", NOTE_ONLY),
     "conv_dgrad": ("Conv_dgrad_attributes", NOTE_ONLY),
@@ -23,14 +23,14 @@ OPERATIONS = {  # operation: (class of its attributes, setter that makes it dete
     "sdpa": ("SDPA_attributes", NOTE_ONLY),
     "sdpa_backward": ("SDPA_backward_attributes", "set_deterministic_algorithm"),
 }
-# The only atomic operation increments a counter, by which the last block of a launch is found. This block then adds the
-# sums of all blocks in order.
+# The only atomic operation increments a counter, by which a block detects that it is the last block of its launch. This
+# block then adds the sums of all blocks in order.
 ATOMICS = {"include/carillon/core/host_device.h": "atomicAdd(counter, 1u)"}
 
 
 def frontend(headers):
-    """Returns {class of attributes: the setter that makes it deterministic}, and {class of attributes: the functions
-    that add an operation with it}."""
+    """Returns two dictionaries for the classes of attributes: {class: setter that requests a deterministic algorithm},
+    and {class: functions that add an operation with these attributes}."""
     text = "".join(path.read_text(errors="replace") for path in sorted((headers / "cudnn_frontend").rglob("*.h")))
     setters = {}
     for name, body in re.findall(r"^class (\w+_attributes) : public Attributes<\w+> {(.*?)^};", text, re.M | re.S):
@@ -87,8 +87,8 @@ def of_cudnn(sources, setters, functions):
 
 
 def of_cublaslt(sources):
-    """Yields an error unless all products use an algorithm of cuBLASLt's heuristic, whose preferences forbid sums in
-    place and sums in the type of the result."""
+    """Yields an error unless all products use an algorithm of cuBLASLt's heuristic, and the preferences of the
+    heuristic forbid sums in place and sums in the type of the result."""
     product, call = "kernels/shared/matrix_product_cuda.cpp", r"\bcublas(LtMatmul|LtMatmul(Algo|Preference)\w+|\w*[gG]emm\w*)\("
     for path, text in sources.items():
         if path != product and re.search(call, text):

@@ -1,5 +1,5 @@
-"""Checks that the labels of every test are one kind and at least one part, and that no label is contained in another
-label.
+"""Checks that every test has one label for its kind and at least one label for its part, and that no label is contained
+in another label.
 
   tests/structure/check_labels.py CTEST BUILD_DIRECTORY
 

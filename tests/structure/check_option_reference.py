@@ -53,7 +53,7 @@ class Document:
     """What a program prints with --document markdown."""
 
     purpose: str
-    texts: list  # the usage, then the description if there is one
+    texts: list  # the usage, then the description if the program has one
     tables: dict = field(default_factory=dict)  # {heading: list of rows}; a row is a list of cells
 
 
@@ -70,7 +70,7 @@ def read_document(text):
 
 def merged(documents):
     """Returns the rows of all programs of a section, in a common order: {heading: {(option, description): {program:
-    default}}}."""
+    default value}}}."""
     headings = {}
     for program, document in documents.items():
         for heading, rows in document.tables.items():
@@ -79,7 +79,7 @@ def merged(documents):
             found, before = headings.setdefault(heading, {}), None
             for option, default, text in rows:
                 key = (option, text)
-                if key not in found:  # insert it after the row before it in this program
+                if key not in found:  # insert the row after the previous row of this program
                     names = list(found)
                     names.insert(names.index(before) + 1 if before else 0, key)
                     headings[heading] = found = {name: found.get(name, {}) for name in names}

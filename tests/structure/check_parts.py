@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Draws the dependencies of the parts from the #include lines, and compares them with the order in src/CMakeLists.txt.
+"""Draws the dependencies of the parts of the library from the #include lines, and compares them with the order of the
+parts in src/CMakeLists.txt.
 
     tests/structure/check_parts.py            prints the drawing for docs/developer-guide/architecture.md
     tests/structure/check_parts.py --check    fails if a part uses a higher one, if the drawing in the page is outdated, or
@@ -21,7 +22,7 @@ PRIVATE = re.compile(r"^(mpi\.h|dnnl|cuda|cudnn|cublas|nccl|nlohmann/|hdf5|hwloc
 def parts_in_order():
     text = (ROOT / "src/CMakeLists.txt").read_text()
     names = re.findall(r"^carillon_library\((\w+)", text, re.M)
-    # These are folders of the part data.
+    # These two are folders of the part data.
     return [name for name in names if name not in ("data_convert", "data_download")]
 
 

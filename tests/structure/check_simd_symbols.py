@@ -3,8 +3,8 @@
   check_simd_symbols.py ISA OBJECT...
 
 For each inline function, the linker keeps one definition for the whole program. If this definition was compiled for
-AVX-512, the program would crash on other processors. Therefore all symbols that such an object exports must be in its
-own namespace (kernels/shared/simd.h).
+AVX-512, the program would crash on other processors. Therefore all symbols that such an object exports must be in the
+namespace of its instruction set (kernels/shared/simd.h).
 """
 
 import subprocess

@@ -3,10 +3,10 @@
   kernel_resources.py record COMPILER OPTION...       runs nvcc -Xptxas=-v as a compiler launcher
   kernel_resources.py check BUILD_DIRECTORY [--table] reads the records of a build
 
-`record` writes the lines of ptxas about each kernel to OUTPUT.resources, and passes all other output on. `check` fails
-if a kernel keeps variables in memory, which is slow: if it spills registers or has a stack frame of more than 16 bytes.
-KNOWN lists exceptions. `check` also fails if an object of a *.cu file has no record. --table prints registers, stack
-frame and shared memory of each kernel.
+`record` writes the lines that ptxas prints about each kernel to OUTPUT.resources, and prints all other output. `check`
+fails if a kernel keeps variables in memory, which is slow: if it spills registers or has a stack frame of more than 16
+bytes. KNOWN lists exceptions. `check` also fails if an object of a *.cu file has no record. --table prints registers,
+stack frame and shared memory of each kernel.
 """
 
 import json
@@ -20,8 +20,8 @@ MOST_STACK_BYTES = 16  # for some kernels without spills, ptxas reserves 8 bytes
 KNOWN = (
     # One thread of a block draws random numbers in double. For rare arguments, sine, cosine and power use arrays.
     (r"(MixImages|Softmax|MeanLoss)Kernel<", 104, 32),
-    (r"ImageInputKernel<", 128, 32),  # the same; in addition, one thread has arrays of channel means
-    # To need only 80 registers, ptxas spills 4 bytes (the second line: for sm_80).
+    (r"ImageInputKernel<", 128, 32),  # as above; in addition, one thread has arrays of channel means
+    # ptxas limits these kernels to 80 registers by spilling 4 bytes (the second line: for sm_80).
     (r"ColumnSums<\d, (BatchGradients<float, 4, Silu>|SumGradients<float, 1, false>), CombineGradients>", 8, 8),
     (r"DepthwiseInputGradient<float, 4>|DepthwiseConvolve<Bf16, 4, 7, 1>", 8, 24),
 )

@@ -1,4 +1,4 @@
-// Lists the convolutions that a GPU computes when it trains a network, as tasks for cuDNN.
+// Lists the convolutions that a GPU computes when it trains a network. Each is a Conv2dTask for cuDNN.
 #pragma once
 
 #include <string>

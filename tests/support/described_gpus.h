@@ -6,7 +6,8 @@
 
 namespace carillon::testing {
 
-/// The properties of an H200, as cuDNN's device property descriptor: the values that cudaGetDeviceProperties returns.
+/// The properties of an H200 in the JSON format of cuDNN's device property descriptor. The values are those that
+/// cudaGetDeviceProperties returns.
 inline constexpr std::string_view h200 = R"({
   "deviceName": "NVIDIA H200", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0, "pciDeviceId": 0,
   "multiProcessorCount": 132, "warpSize": 32, "maxGridSize": [2147483647, 65535, 65535],

@@ -59,8 +59,8 @@ void run_block(const Kernel& kernel, typename Kernel::Shared& shared, int block,
   run_last_phases<0>(kernel, shared, own.data(), block, order);
 }
 
-/// Runs all blocks. If the results of two orders differ, the kernel has a race. Shared memory is first filled with NaN:
-/// a sum becomes NaN if it reads a float that the kernel has not written.
+/// Runs all blocks. If the results of the two orders differ, the kernel has a race. Shared memory is first filled with
+/// NaN: a sum becomes NaN if the kernel adds a float that it has not written.
 template <typename Kernel>
 requires BlockKernel<Kernel> || LoopedKernel<Kernel>
 void emulate(const Kernel& kernel, ThreadOrder order = ThreadOrder::ascending) {

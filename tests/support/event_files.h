@@ -13,8 +13,8 @@
 
 namespace carillon::testing {
 
-/// Returns the paths of a directory's files in alphabetical order, in which TensorBoard reads event files. Event files
-/// come before other files of a run.
+/// Returns the paths of all files in `directory`, in alphabetical order. TensorBoard reads event files in this order.
+/// The names of event files come before the names of a run's other files.
 inline std::vector<std::string> event_files(const std::filesystem::path& directory) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) names.push_back(entry.path().string());

@@ -8,8 +8,8 @@
 
 namespace carillon {
 
-/// The exit code and the text of the Error that an action throws. If the action throws none, the code is `done` and the
-/// text is empty.
+/// The exit code and the text of the Error that an action throws. If the action throws no Error, the code is `done` and
+/// the text is empty.
 struct Failure {
   ExitCode code = ExitCode::done;
   std::string text;

@@ -116,7 +116,8 @@ Fault fault_of(const std::string& call, const std::string& path) {
   return {chosen.error, chosen.action};
 }
 
-/// Returns real(fault) if the call shall run, or `failure` if the fault is an error. May kill the process afterwards.
+/// If the fault is an error, returns `failure`; otherwise makes the system call and returns real(fault). If the fault
+/// is kill-after or cut, kills the process after the call.
 template <typename Result, typename Real>
 Result faulty(const std::string& call, const std::string& path, Result failure, Real real) {
   const int before = errno;
@@ -139,8 +140,9 @@ mode_t mode_in(int flags, std::va_list& arguments) {
 
 }  // namespace
 
-// Defines the function `name`, which returns `Result` and works on the file `path`. Unless it fails, it returns the
-// value of the expression `...`, which calls the real function.
+// Defines the function `name`, which replaces a function of libc that returns `Result` and works on the file `path`.
+// The expression `...` calls the real function. The defined function returns its value, or `failure` if the fault is an
+// error.
 #define FAULTY_CALL(Result, name, parameters, path, failure, ...)                   \
   Result name parameters {                                                          \
     static const auto real = next<Result parameters>(#name);                        \

@@ -49,7 +49,7 @@ inline bool equal_bits(const std::vector<float>& a, const std::vector<float>& b)
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-/// Returns `count` NaNs, as the initial value of outputs: if a kernel does not write an element, it stays NaN.
+/// Returns `count` NaNs, the initial value of outputs: an element that the kernel does not write remains a NaN.
 template <typename T>
 std::vector<T> filled(std::size_t count) {
   return std::vector<T>(count, stored_as<T>(std::numeric_limits<float>::quiet_NaN()));

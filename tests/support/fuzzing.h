@@ -42,7 +42,7 @@ auto accepted(std::string_view prefix, const Action& action, ExitCode code = Exi
   }
 }
 
-/// A file in memory that each input overwrites.
+/// A file in memory that every input of the fuzzer overwrites.
 class ScratchFile {
  public:
   ScratchFile() : descriptor_(::memfd_create("fuzzing", MFD_CLOEXEC)) {}
@@ -56,7 +56,7 @@ class ScratchFile {
   Descriptor descriptor_;
 };
 
-/// An empty directory: in memory if possible, otherwise in the directory for temporary files. The destructor removes
+/// An empty directory in /dev/shm if possible, otherwise in the directory for temporary files. The destructor removes
 /// the directory.
 class ScratchDirectory {
  public:

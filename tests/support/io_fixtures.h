@@ -64,7 +64,7 @@ inline CheckpointState small_state(std::int64_t step = 7) {
           .optimizer = {{"momentum", {{"layer1/biases", {2}, {5, 6}}}}}};
 }
 
-/// Runs `action` and returns the Error that it throws. It must throw one.
+/// Runs `action`, which must throw an Error, and returns the Error.
 template <typename Action>
 Error error_of(Action action) {
   try {
@@ -77,7 +77,8 @@ Error error_of(Action action) {
   return {ExitCode::done, ""};
 }
 
-/// Simulates a full disk, also for root: while an object exists, no file of this process can grow beyond `bytes`.
+/// Simulates a full disk. While an object of this class exists, this process, even as root, cannot make a file larger
+/// than `bytes` bytes.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {

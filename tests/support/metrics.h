@@ -11,7 +11,7 @@
 
 namespace carillon::testing {
 
-/// A metric whose only score is a fixed accuracy. It cannot add samples.
+/// A metric whose only score is a fixed accuracy. It cannot evaluate samples.
 class AccuracyMetric : public Metric {
  public:
   explicit AccuracyMetric(const Accuracy& accuracy = {}) : accuracy_(accuracy) {}

@@ -68,8 +68,8 @@ inline Network normalized_network() {
   });
 }
 
-/// A network with a residual block. Passes fuse a ReLU into one of its batch norms, and an addition with its ReLU into
-/// another batch norm. They fuse nothing into the other batch norms.
+/// A network with a residual block. The graph's passes fuse a ReLU into one of its batch norms, and an addition with
+/// the ReLU after it into a second one. They fuse no op into the remaining batch norms.
 inline Network residual_network() {
   return make_network("residual", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
     Value x = normalized_mnist_input(graph);
@@ -82,7 +82,7 @@ inline Network residual_network() {
   });
 }
 
-/// A network with layer norms, attention, a depthwise convolution and a layer scale, in residual blocks.
+/// A network of residual blocks that contain layer norms, attention, a depthwise convolution and a layer scale.
 inline Network attending_network() {
   return make_network("attending", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights = fan_in_uniform(16);
@@ -102,7 +102,8 @@ inline Network attending_network() {
   });
 }
 
-/// A network of ops with several outputs, constants and broadcasting. One of the outputs has no reader.
+/// A network with ops that have several outputs, with constants, and with ops that broadcast an input. No op reads one
+/// of the outputs.
 inline Network parted_network() {
   return make_network("parted", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights = fan_in_uniform(16);
@@ -122,7 +123,7 @@ inline Network parted_network() {
   });
 }
 
-/// A network of ops that share variables with earlier ops: only the weights, or weights and biases.
+/// A network in which some ops share variables with an earlier op: the weights only, or the weights and the biases.
 inline Network sharing_network() {
   return make_network("sharing", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights = fan_in_uniform(16);
@@ -155,7 +156,7 @@ inline Network sharing_network() {
   });
 }
 
-/// The branching network, with a training on warped and mixed samples.
+/// The branching network. In training, it warps and mixes the samples.
 inline Network mixed_network(const MixingSettings& mixing = {.mixup = 0.4, .cutmix = 1.0, .seed = 5}) {
   Network network = branching_network();
   network.name = "mixed";
@@ -173,8 +174,8 @@ inline Task task_of(const Network& network) {
   return network.name == "normalized" ? smoothed_classes() : ten_classes();
 }
 
-/// All networks except resnet18, resnet50 and airbench96. These have too many variables for tests that allocate them,
-/// and resnet18_cifar and airbench94 have most of their ops.
+/// All networks except resnet18, resnet50 and airbench96. These three have too many variables for tests that allocate
+/// every network. resnet18_cifar and airbench94 contain most of the ops of these three.
 inline std::vector<Network> all_networks() {
   return {mnist_network(mnist_images()),
           lenet_network(mnist_images()),

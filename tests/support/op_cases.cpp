@@ -75,7 +75,7 @@ std::vector<OpCase> products() {
                      const Conv2dParams params{5, 3, 3, Padding::valid, {}, std::nullopt};
                      return conv2d(h.graph(), "conv", h.input("x", {2, 7, 8, 2}), params);
                    }});
-  cases.push_back({.name = "Conv2dOfPatchesOfImages",  // images and filters have the same number of channels
+  cases.push_back({.name = "Conv2dOfPatchesOfImages",  // images and filters have equal channel counts
                    .batch = 3,
                    .image_bytes = 8 * 16 * 3,
                    .integers = true,
@@ -337,7 +337,7 @@ std::vector<OpCase> elementwise_ops() {
          graph.share_parameter("b/biases", "a/biases");
          return dense(graph, "b", x, {.units = 8});
        }});
-  cases.push_back({.name = "BranchesThatJoin",  // three ops read one value; one of them joins the branches
+  cases.push_back({.name = "BranchesThatJoin",  // three ops read x; `inner` reads x and a branch of x
                    .batch = 3,
                    .integers = true,
                    .rounds_once = false,
@@ -550,7 +550,7 @@ std::vector<OpCase> losses() {
   }
   for (const MeanLossKind kind : {MeanLossKind::sigmoid_cross_entropy, MeanLossKind::squared_error,
                                   MeanLossKind::absolute_error, MeanLossKind::huber}) {
-    for (const std::int64_t batch : {3, 300}) {  // 3: less than one block; 300: several blocks
+    for (const std::int64_t batch : {3, 300}) {  // 3 samples need less than one block; 300 need several
       cases.push_back({.name = "MeanLoss" + std::to_string(static_cast<int>(kind)) + "By" + std::to_string(batch),
                        .batch = batch,
                        .build = [=](OpHarness& h) {  // the target is the bytes of the labels
@@ -629,7 +629,7 @@ OpCase several_ops() {
           .batch = 3,
           .image_bytes = cifar_bytes,
           .tf32_tolerance = 0.2f,
-          .bf16_tolerance = 0.2f,  // the pooling may choose the other one of two nearly equal values
+          .bf16_tolerance = 0.2f,  // of two nearly equal values, the pooling may choose another one
           .rounds_once = false,
           .build = [](OpHarness& h) {
             Graph& graph = h.graph();

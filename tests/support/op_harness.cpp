@@ -23,8 +23,8 @@ void upload(Device& device, std::span<const float> values, const Tensor& tensor)
   device.upload(stored.data(), tensor.data, tensor.bytes());
 }
 
-/// An op without inputs that outputs its variable. So the gradient of an input of the tested op is the gradient of a
-/// variable.
+/// An op without inputs that outputs its variable. The tested op reads this output as its input x, so the gradient of x
+/// is the gradient of a variable.
 class VariableInput final : public OpDefinition {
  public:
   std::string_view type() const override { return "variable_input"; }

@@ -1,9 +1,8 @@
 // OpHarness: runs one op (or a few ops) on inputs that a test sets, and checks the gradients.
-// On the CPU, returned float32 values and gradients refer to the memory of the ops. All other returned values are
-// copies; a copy is valid until the next call that copies the same array.
-// Inputs are variables, so that a test can compare their gradients with finite differences. The objective is the sum
-// over i of c_i * y_i, with fixed random c, added in double. If the output is a scalar, the objective is the output
-// itself.
+// On the CPU, returned float32 values and gradients refer to the memory of the ops. On a GPU or in bf16, returned
+// values are copies; a copy is valid until the next call that copies the same array. Inputs are variables, so that a
+// test can compare their gradients with finite differences. The objective is the sum over i of c_i * y_i, with fixed
+// random c, added in double. If the output is a scalar, the objective is the output itself.
 #pragma once
 
 #include <map>
@@ -22,9 +21,9 @@ namespace carillon::testing {
 /// Returns `count` pseudorandom values, uniform in [low, high). They depend only on `seed` and `count`.
 std::vector<float> random_values(std::size_t count, std::uint64_t seed, float low = -1.0f, float high = 1.0f);
 
-/// If `wanted`, adds a ReLU to `x` and returns its output; otherwise returns `x`.
+/// If `wanted`, adds a ReLU op that reads `x`, and returns the ReLU's output; otherwise returns `x`.
 Value relu_if(bool wanted, Graph& graph, Value x);
-/// Adds the activation to x as a separate op. A pass may fuse it later.
+/// Adds the activation of x as a separate op. A pass of the graph may fuse this op with another op later.
 Value activated(ActivationKind kind, Graph& graph, Value x);
 
 class OpHarness {
@@ -38,13 +37,13 @@ class OpHarness {
   StepInputs& step() { return step_; }
   /// Adds an input of shape [batch, sample...] that has a gradient.
   Value input(const std::string& name, const Shape& shape);
-  /// Adds the target of the graph, on a CPU. `values` has one value per sample. It must outlive the harness; you may
-  /// change its content.
+  /// Adds the target of the graph, on a CPU. `values` has one value per sample. The memory of `values` must outlive the
+  /// harness; you may change its content.
   Value target(std::span<std::int32_t> values);
   Value target(const TargetSpec& spec, std::span<std::byte> values);
   /// Makes `output` the output of the graph, runs the passes that every network gets, and allocates the graph.
-  /// Variables have random values until you set them. `inputs`: the step inputs from which the ops read their batch.
-  /// They must outlive the harness.
+  /// Variables have random values until you set them. `inputs`: the step inputs from which the ops read their batch;
+  /// `inputs` must outlive the harness.
   void finish(Value output);
   void finish(Value output, const StepInputs& inputs);
 

@@ -17,8 +17,8 @@ using OpResults = std::map<std::string, std::vector<float>>;
 
 inline std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }
 
-/// Returns the results of `op`. Before, rounds the variables to values that bfloat16 can hold, so that no device rounds
-/// them.
+/// Rounds the variables to values that bfloat16 can hold, so that no device rounds them, and then returns the results
+/// of `op`.
 OpResults results_of(const OpCase& op, OpHarness& harness);
 
 /// Expects that two results differ by at most `tolerance`, relative to the largest value of each tensor.

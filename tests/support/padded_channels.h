@@ -1,4 +1,4 @@
-// Makes images with padded channels, which convolutions on a GPU may prefer.
+// Pads the channels of images with zeros. Some convolutions on a GPU prefer images with padded channels.
 #pragma once
 
 #include <cstddef>

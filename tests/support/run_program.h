@@ -17,8 +17,8 @@ struct Outcome {
   std::string output;  ///< stdout and stderr together
 };
 
-/// Runs a program. `command`: its name and arguments, in shell syntax. `launcher`: text before the command, such as
-/// "mpirun -np 2 ".
+/// Runs a program. `command`: the program's name and arguments, in shell syntax. `launcher`: text before the command,
+/// such as "mpirun -np 2 ".
 inline Outcome run_program(const std::string& command, const std::string& launcher = "") {
   FILE* pipe = ::popen((launcher + CARILLON_PROGRAMS + "/" + command + " 2>&1").c_str(), "r");
   std::string output;

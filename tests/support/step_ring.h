@@ -25,7 +25,8 @@ class StepRing {
   StepRing(const StepRing&) = delete;
   StepRing& operator=(const StepRing&) = delete;
 
-  /// Writes the entry of step `step`. Sample i is row rows[i], and record records[i] if `records` is not empty.
+  /// Writes the entry of step `step`: sample i of the step has the image and label in row rows[i]. If `records` is not
+  /// empty, sample i is record number records[i].
   void put(std::uint64_t step, const StepHeader& header, std::span<const std::uint32_t> rows,
            std::span<const std::uint32_t> records = {}) {
     std::byte* entry = entries_.data() + step % capacity_ * entry_bytes_;

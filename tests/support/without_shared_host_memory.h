@@ -1,5 +1,5 @@
-// A communicator that has no shared host memory. So it averages the gradients, and every tower updates its own
-// variables.
+// A communicator that has no shared host memory. With it, training averages the gradients by allreduce, and every tower
+// updates its own variables.
 #pragma once
 
 #include "tests/support/forwarding_communicator.h"

@@ -117,7 +117,7 @@ TEST(ClassificationMetric, EqualsScikitLearnAndTorchmetrics) {
 
 TEST(ClassificationMetric, DoesNotDependOnTheOrderOfSamplesAndRanks) {
   const Samples samples = random_samples(10, 400);
-  // No predictions: a merge would not keep their order.
+  // The details contain no predictions, because a merge would not keep the order of predictions.
   const ClassificationDetails details{.has_confusion_matrix = true};
   ClassificationMetric all(10, details), merged(10, details);
   add(all, samples);
@@ -310,8 +310,8 @@ TEST(Predictions, AreOrderedByConfidence) {
   EXPECT_THAT(most_certain_mistakes({}, 3), IsEmpty());
 }
 
-/// Returns the counts of three classes. The last class has no samples. All samples of the middle class are classified
-/// wrongly.
+/// Returns the confusion matrix of three classes. The last class has no samples. All samples of the middle class are
+/// classified wrongly.
 ConfusionMatrix counts() {
   ConfusionMatrix counts(3);
   const std::int64_t rows[3][3] = {{5, 0, 1}, {2, 0, 1}, {0, 0, 0}};

@@ -1,4 +1,4 @@
-// Compares trainings of classifications, with class weights and focal loss, with float64 numpy.
+// Compares trainings of classification tasks, also with class weights and focal loss, with float64 numpy.
 #include "src/tasks/classification.h"
 
 #include "tests/tasks/task_training.h"

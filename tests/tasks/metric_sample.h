@@ -14,7 +14,7 @@
 
 namespace carillon::testing {
 
-/// A sample file. T: element type of the targets.
+/// The content of a sample file. T: element type of the targets.
 template <typename T>
 struct MetricSample {
   std::size_t samples = 0, columns = 0;

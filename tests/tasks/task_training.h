@@ -1,5 +1,5 @@
-// Trains a small network for a test's task, from records to scores, and compares the results with float64 numpy
-// (tests/data/samples/make_task_results.py).
+// Trains a small network for the task of a test, computes scores over all records, and compares the results with
+// float64 numpy (tests/data/samples/make_task_results.py).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@
 
 namespace carillon::testing {
 
-/// The values of each name, in the order of the file.
+/// Values by the name of the result (see make_task_results.py), in the order of the file.
 using TaskResults = std::map<std::string, std::vector<double>>;
 
 class TaskTraining {

@@ -1,5 +1,6 @@
-// Fuzzes the options that a checkpoint holds and a resumed run reads. For any text, the run must be able to compare
-// them with its own options, and to read the best score so far. If the run reads its own options, nothing has changed.
+// Fuzzes the text of the options that a checkpoint contains and a resumed run reads. For any text, the run must be able
+// to compare these options with its own options, and to read the best score so far. If the text describes the run's own
+// options, the comparison must find no change.
 #include "src/checkpoint/checkpoint.h"
 #include "src/checkpoint/checkpoint_format.h"
 #include "src/cli/options/run_description.h"

@@ -45,7 +45,7 @@ LoadedCheckpoint constant_network() {
   return loaded;
 }
 
-/// Returns records of which every second one has the label `predicted`, including the first and the last one.
+/// Returns records. Every second record has the label `predicted`, including the first and the last record.
 std::string records() {
   std::string bytes;
   for (int i = 0; i < record_count; ++i) {
@@ -112,7 +112,7 @@ TEST(Evaluator, CountsByClassesWhatAllRanksFind) {
   }
 }
 
-/// A metric that records the labels of its samples in the order in which it gets them by add and merge.
+/// A metric that records the labels of its samples in the order in which `add` and `merge` add the samples.
 class OrderMetric : public Metric {
  public:
   void add(std::span<const float> outputs, std::span<const std::byte> targets) override {
@@ -149,7 +149,7 @@ TEST(Evaluator, FillsAMetricThatKnowsNoClasses) {
   CpuDevice device(1);
   Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
   LoadedCheckpoint loaded = constant_network();
-  loaded.state.variables.back().values[0] = 6.0f;  // the first output for every record
+  loaded.state.variables.back().values[0] = 6.0f;  // the first output is 6 for every record
   evaluator.load(loaded, TrainedValues::variables);
   const auto metric = evaluator.evaluate(error_task().make_metric, dataset, mpi_world());
   EXPECT_EQ(metric->scores().at(0).value, record_count);
@@ -237,7 +237,7 @@ TEST(Evaluator, ALateRankGetsTheAveragesOfTheStepThoughPeersAreInTheNext) {
   }
 }
 
-/// A network with 10 outputs, which are the sums of the image's columns 9 to 18.
+/// A network with 10 outputs. Output i is proportional to the sum of the image's column 9 + i.
 LoadedCheckpoint column_network() {
   LoadedCheckpoint loaded = constant_network();
   for (NamedArray& array : loaded.state.variables) std::ranges::fill(array.values, 0.0f);

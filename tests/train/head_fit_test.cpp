@@ -52,8 +52,8 @@ TEST(FitClassifier, SeparatesClassesThatCanBeSeparated) {
   EXPECT_EQ(static_cast<double>(correct) / count, fitted.accuracy) << "weights and biases are for the given features";
 }
 
-/// The biases have no penalty. So at the minimum, the mean probability of each class equals the class's share of the
-/// samples.
+/// The biases have no L2 penalty. So at the minimum of the loss, the mean probability of each class equals the class's
+/// share of the samples.
 TEST(FitClassifier, GivesEachClassItsShareOfTheProbability) {
   constexpr std::size_t count = 200, width = 5, classes = 3;
   const Clouds made = clouds(count, width, classes, 1.0f);

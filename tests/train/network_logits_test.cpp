@@ -1,4 +1,4 @@
-// Expects that networks compute the same logits as torchvision and timm if they have the same weights.
+// Expects that Carillon's networks compute the same logits as torchvision's and timm's networks with the same weights.
 // tests/data/samples/make_network_logits.py draws the same weights and the same image.
 #include <gtest/gtest.h>
 

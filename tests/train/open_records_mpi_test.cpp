@@ -1,5 +1,5 @@
-// Tests how all ranks open a dataset: the positions of its records are determined once, and the files are copied once
-// per host.
+// Tests how all ranks open a dataset: the ranks together determine the positions of its records once, and copy its
+// files once per host.
 #include "src/train/input/records.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ class RecordsTest : public RunTest {
   Failure failure_to_stage(const std::vector<std::string>& paths) {
     return failure_of_run([&] { stage_files(paths, {.directory = directory_ / "disk"}, mpi_); });
   }
-  /// On the rank that reports the failure, expects that the text of the failure contains `text`.
+  /// If this rank reports the failure, expects that the text of the failure contains `text`.
   static void expect_reported(const Failure& failure, const std::string& text) {
     if (!failure.text.empty()) {
       EXPECT_THAT(failure.text, HasSubstr(text));
@@ -110,7 +110,7 @@ TEST_F(RecordsTest, FilesAreCopiedOnceAndAgainWhereTheyHaveChanged) {
   const std::vector<std::string> staged = stage_files(paths_, settings, mpi_);
   ASSERT_EQ(staged.size(), paths_.size());
   std::vector<ino_t> numbers;
-  // Keeps the files open, so that no new file gets the inode number of an old one.
+  // Keep the files open, so that no new file gets the inode number of an old file.
   std::vector<std::ifstream> open_files;
   for (std::size_t i = 0; i < staged.size(); ++i) {
     EXPECT_EQ(staged[i], (directory_ / "disk").string() + paths_[i]);
@@ -236,7 +236,7 @@ TEST_F(RecordsTest, ACopyWithOtherRecordsThanTheIndexIsMadeAgain) {
 }
 
 TEST_F(RecordsTest, AHostNeedsTheFilesOfItsRanks) {
-  const std::vector<int> hosts = {0, 0, 1, 1};  // of each rank
+  const std::vector<int> hosts = {0, 0, 1, 1};  // host of each rank
   using Files = std::vector<std::size_t>;
   EXPECT_EQ(files_needed(10, true, hosts, 0), (Files{0, 1, 2, 3, 4}));
   EXPECT_EQ(files_needed(10, true, hosts, 1), (Files{5, 6, 7, 8, 9}));
@@ -279,11 +279,11 @@ TEST_F(RecordsTest, ASetReadInWindowsIsTrainedOnAsFromMemory) {
   EXPECT_FALSE(ends[0].variables == saved(12).variables);
 }
 
-/// Writes a dataset in which the records have the order in which the towers use them with --sharding file. An
-/// unshuffled run on this dataset must equal a run with --sharding file.
+/// Writes a second dataset, with the records in the order in which the towers use them with --sharding file. An
+/// unshuffled run on the second dataset must have the same result as a run with --sharding file.
 TEST_F(RecordsTest, WithShardingByFileEachRankTrainsOnItsOwnFiles) {
   on_first([&] {
-    std::vector<std::vector<std::string>> records;  // of each tower
+    std::vector<std::vector<std::string>> records;  // records of each tower
     for (int tower = 0; tower < mpi_.size(); ++tower) {
       const FileShare share = file_share(paths_.size(), tower, mpi_.size());
       records.emplace_back();

@@ -42,7 +42,7 @@ class PatienceTest : public RunTest {
     }
     return found;
   }
-  /// Returns the step at which a run with these evaluations loses patience; 0: never. Only evaluations at multiples of
+  /// Returns the step at which --patience ends a run with these evaluations; 0: never. Only evaluations at multiples of
   /// eval_every count.
   std::int64_t expected_end(const std::vector<Evaluation>& all) const {
     std::int64_t best = -1, since = 0;
@@ -137,7 +137,8 @@ TEST_F(PatienceTest, RepeatsAnEvaluationThatAKilledRunDidNotLog) {
   }
 }
 
-/// A run cannot compare scores on other records with its best score.
+/// Scores on different evaluation records cannot be compared, so the run must not compare new scores with the earlier
+/// best score.
 TEST_F(PatienceTest, StartsAgainWithOtherEvaluationRecords) {
   output();
   const std::int64_t end = evaluations().back().step;

@@ -12,7 +12,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-/// A communicator with wrong means: on the last rank, one element is slightly larger.
+/// A communicator with wrong means: on the last rank, one element is slightly larger than the mean.
 class WrongCommunicator final : public WithoutSharedHostMemory {
  public:
   WrongCommunicator(Device& device, std::size_t wrong_element)
@@ -33,7 +33,7 @@ class WrongCommunicator final : public WithoutSharedHostMemory {
   float* wrong_ = nullptr;
 };
 
-/// A communicator that reports rounding, and omits the values of the last rank.
+/// A communicator that declares that it rounds gradients, and that omits the values of the last rank from the means.
 class LosingCommunicator final : public WithoutSharedHostMemory {
  public:
   using WithoutSharedHostMemory::WithoutSharedHostMemory;
@@ -46,7 +46,7 @@ class LosingCommunicator final : public WithoutSharedHostMemory {
 
 class PreflightAveragingTest : public RunTest {
  protected:
-  /// Runs an averaging test of 1,000 gradients in buckets of 100. Returns its text.
+  /// Runs preflight's averaging test with 1,000 gradients in buckets of 100. Returns the text that it reports.
   std::string text_with(Communicator& communicator) {
     return try_averaging({.network = "net", .gradients = 1000, .bucket_bytes = 400, .divisor = mpi_.size()}, mpi_,
                          device_, communicator);

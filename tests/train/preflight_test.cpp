@@ -35,7 +35,7 @@ TEST(PreflightTest, OtherHostsAreNamedByWhatTheyFind) {
   EXPECT_EQ(lock_text({held, none}, {"a", "b"}), "locks hold; none on b");
 }
 
-/// Returns the facts of three ranks: two on one host, one on another.
+/// Returns the facts of three ranks: two ranks on one host, and one rank on another host.
 std::vector<RankFacts> facts() {
   return {{.host = "short",
            .device = "CPU",

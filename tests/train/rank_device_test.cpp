@@ -44,7 +44,7 @@ TEST(AutomaticPrecision, OfAnEvaluationIsThatOfTheTrainingWhereItIsFast) {
 }
 
 /// On AMD's Zen 4, bf16 is 1.4 to 1.8 times as fast as float32 for the networks with EXPECT_TRUE, and 0.8 to 1.1 times
-/// for those with EXPECT_FALSE.
+/// as fast for the networks with EXPECT_FALSE.
 TEST(SuitsAvx512Bf16, IsTheMeasuredChoice) {
   const NetworkSettings pictures{.image = {.height = 224, .width = 224, .channels = 3}, .outputs = 10};
   for (const MakeNetwork make :

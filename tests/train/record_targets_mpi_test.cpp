@@ -20,7 +20,7 @@ class RecordTargetsTest : public RunTest {
     const std::vector<std::string> paths{(directory_ / name).string()};
     return Dataset::open(paths, mnist_decoder, cache);
   }
-  /// Changes one byte in the image of each of these records, in the file "train".
+  /// Changes one byte in the image of each record in `records`, which are indices in the file "train".
   void damage(const std::vector<int>& records) const {
     if (mpi_.rank() == 0) {
       std::string bytes = read_text(directory_ / "train");

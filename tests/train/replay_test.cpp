@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 
 constexpr float huge = std::numeric_limits<float>::max();
 
-/// Has a network with its initial variables, and a batch of black images. The tests change some of them.
+/// Has a network with its initial variables, and a batch of black images. The tests change some variables and images.
 class ReplayTest : public ::testing::Test {
  protected:
   ReplayTest(const Network& network, std::int64_t batch_size)
@@ -92,8 +92,8 @@ class ReplayOfOneTest : public ReplayTest {
   ReplayOfOneTest() : ReplayTest(1) {}
 };
 
-/// Unit 7 outputs 0, so its weights do not change the logits. They are -huge for the label and huge for the other
-/// classes, so the unit's gradient overflows.
+/// Unit 7 outputs 0, so its weights do not change the logits. These weights are -huge for the label and huge for the
+/// other classes, so the gradient of unit 7 overflows.
 TEST_F(ReplayOfOneTest, FindsAGradient) {
   const std::span<float> weights = variable("layer2/weights").subspan(7 * 10, 10);
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = i == 3 ? -huge : huge;
@@ -110,7 +110,8 @@ class ReplayOfTilesTest : public ReplayTest {
   ReplayOfTilesTest() : ReplayTest(cifar10_network(cifar10_images({.distort = true, .seed = 3})), 24) {}
 };
 
-/// In training, conv2 is in a tiled section that begins with conv1. There, the replay cannot observe conv2's output.
+/// In training, conv2 is in a tiled section that begins with conv1. In a tiled section, the replay cannot observe
+/// conv2's output.
 TEST_F(ReplayOfTilesTest, FindsAnOpThatIsTiledInTraining) {
   ASSERT_GT(plan_tiling(trained_.graph, 2)[1].tiles, 1);
   variable("conv1/biases")[0] = 1.0f;

@@ -42,7 +42,7 @@ TEST(ReplicaDifference, NamesAllSidesWithoutAMajority) {
             "variable b after step 300: rank 0 on n0 differs from rank 1 on n0 and from rank 2 on n1");
 }
 
-/// Each rank's tower after one step. The tests change values on the last rank.
+/// Has a tower on each rank, after one step. The tests change values of the last rank's tower.
 class ReplicasTest : public ::testing::Test {
  protected:
   explicit ReplicasTest(std::unique_ptr<Communicator> communicator) : communicator_(std::move(communicator)) {
@@ -51,7 +51,7 @@ class ReplicasTest : public ::testing::Test {
     const NoiseBatch samples(static_cast<std::uint64_t>(mpi_.rank()) * 2, 2, 784);
     tower_.step({.step = 0, .batch = samples.batch()});
     tower_.next_result(Results::all);
-    mpi_.barrier();  // no rank may still gather
+    mpi_.barrier();  // wait until no rank gathers any more
   }
   ReplicasTest() : ReplicasTest(make_communicator(mpi_world(), device())) {}
 
@@ -239,7 +239,7 @@ class AuditTest : public ::testing::TestWithParam<AuditCase> {
       for (const std::vector<NamedArray>* arrays : {&state.variables, &state.moving_averages, &state.buffers}) {
         for (const NamedArray& array : *arrays) all.insert(all.end(), array.values.begin(), array.values.end());
       }
-      mpi_world().barrier();  // no rank may change shared slots that another rank still reads
+      mpi_world().barrier();  // a rank must not change shared slots that another rank still reads
       return all;
     }
   };
@@ -265,7 +265,7 @@ TEST_P(AuditTest, FindsNothingAndChangesNothing) {
 }
 
 TEST_P(AuditTest, FindsAVariableThatDiffersOnOneRank) {
-  if (mpi_world().size() == 1) return;  // with one rank, the same rank computes both
+  if (mpi_world().size() == 1) return;  // with one rank, both results come from the same rank
   Rank one;
   Audit audit(one.tower, one.device, mpi_world());
   mpi_world().barrier();

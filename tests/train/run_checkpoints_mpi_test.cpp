@@ -74,7 +74,7 @@ TEST_F(RunPartsTest, RemoveFilesOfAKilledWriter) {
   EXPECT_FALSE(std::filesystem::exists(stale));
 }
 
-/// Each run evaluates once and ends. It trains for 60 s, which is long enough for a summary.
+/// Each run evaluates once and ends. Its recorded training time is 60 s, which is long enough for a summary.
 TEST_F(RunPartsTest, NamesTheStepOfTheBestCheckpointAfterAResumeToo) {
   options_.checkpoint.keep_best = true;
   for (const std::int64_t step : {1, 5}) {
@@ -104,7 +104,7 @@ TEST_F(RunPartsTest, KeepsTheFirstOfTheBestEvaluationsOverAllRuns) {
   EXPECT_EQ(best_step_after(40, 1), first() ? 20 : 0);
   EXPECT_FALSE(!first() && std::filesystem::exists(train_dir()));
   description_.add("evaluation record checksum", std::uint64_t{7}, Scope::run);
-  EXPECT_EQ(best_step_after(50, 1), first() ? 50 : 0);  // scores on other records are not compared
+  EXPECT_EQ(best_step_after(50, 1), first() ? 50 : 0);  // not compared: the evaluation records differ
   options_.checkpoint.keep_best = false;
   EXPECT_EQ(best_step_after(60, 4), first() ? 50 : 0);
 }

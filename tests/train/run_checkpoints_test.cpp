@@ -79,7 +79,7 @@ TEST_F(CheckpointRetriesTest, GivesUpAfterTooManyFailures) {
   writer.start(small_state(600));
   poll(writer, start_);
   poll(writer, start_ + seconds(1));
-  poll(writer, start_ + seconds(2));  // the second pause is twice as long
+  poll(writer, start_ + seconds(2));  // the second pause is twice as long as the first
   EXPECT_FALSE(writer.given_up());
   poll(writer, start_ + seconds(3));
   ASSERT_TRUE(writer.given_up());

@@ -17,7 +17,8 @@
 
 namespace carillon::testing {
 
-/// Returns the failure of a collective call: on each rank the exit code, and on the rank that reports it the text.
+/// Returns the failure of a collective call. Each rank gets the exit code; only the rank that reports the failure gets
+/// the text.
 inline Failure failure_of_run(const std::function<void()>& run) {
   try {
     run();
@@ -69,7 +70,7 @@ class RunTest : public ::testing::Test {
   }
   std::filesystem::path train_dir() const { return options_.checkpoint.train_dir; }
   CheckpointState saved(std::int64_t step) const { return read_checkpoint(checkpoint_path(train_dir(), step)); }
-  /// Returns the steps of those lines in metrics.jsonl that have a member `name`.
+  /// Returns the steps of the lines in metrics.jsonl that have a member `name`.
   std::vector<std::int64_t> steps_with(const std::string& name) const {
     std::vector<std::int64_t> steps;
     std::ifstream file(train_dir() / "metrics.jsonl");

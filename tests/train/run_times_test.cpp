@@ -62,7 +62,7 @@ class StepClockTest : public ::testing::Test {
   void take(int steps, double data_wait_seconds) {
     for (int i = 0; i < steps; ++i) clock_.take_step(data_wait_seconds);
   }
-  /// Ends `steps` steps, 100 ms apart. The first of them ends at start_ + `first`.
+  /// Ends `steps` steps, one every 100 ms. The first one of these steps ends at start_ + `first`.
   void end(int steps, std::chrono::milliseconds first) {
     for (int i = 0; i < steps; ++i) clock_.end_step(0.02, start_ + first + i * 100ms);
   }
@@ -82,8 +82,8 @@ TEST_F(StepClockTest, ReportsMeansOfFinishedSteps) {
   EXPECT_NEAR(means.allreduce, 0.02, 1e-6);
 }
 
-/// The host of a GPU may learn at the same time that several steps have ended. It may then begin no step between two
-/// log lines.
+/// The host of a GPU may learn at the same time that several steps have ended. In this case, it may begin no step
+/// between two log lines.
 TEST_F(StepClockTest, TellsStepsOfOneSpeedAlikeThoughTheirEndsAreHeardOfAtOnce) {
   clock_.start(start_);
   take(32, 0.05);
@@ -110,7 +110,7 @@ TEST_F(StepClockTest, NeverReportsAStepOfZeroTime) {
   EXPECT_GT(clock_.means().step, 0.0);
 }
 
-/// The text of a notice, and the number (from 0) of the step that had just ended.
+/// The text of a notice, and the number (from 0) of the step at whose end the notice came.
 struct Found {
   std::int64_t step = -1;
   std::string text;
@@ -155,8 +155,8 @@ TEST(DurationNotice, ExcludesEvaluations) {
 
 using Seconds = std::vector<double>;
 
-/// Returns the message after each element of `looks`, or an empty text. An element has the working time of each rank;
-/// `interval` seconds pass between two elements.
+/// Returns, for each element of `looks`, the message that follows it, or an empty text. An element of `looks` has the
+/// working time of each rank; `interval` seconds pass between two elements.
 std::vector<std::string> said(const std::vector<Seconds>& looks, double interval = 60.0) {
   Stragglers stragglers({"n1", "n1", "n2"});
   std::vector<std::string> lines;

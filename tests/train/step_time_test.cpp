@@ -55,7 +55,7 @@ TEST(StepTime, RefusesAnImageThatTheMemoryCannotHold) {
   }
 }
 
-/// airbench94 mirrors an image depending on the number of its record.
+/// airbench94 mirrors images; whether it mirrors an image depends on the number of the image's record.
 TEST(StepTime, IncludesTheDistortionOfImages) {
   CpuDevice device(1);
   StepTimeSettings settings = small_step(8, 0.5);

@@ -12,7 +12,7 @@ using ::testing::Not;
 
 class StopAtAccuracy : public RunTest {
  protected:
-  /// Writes datasets in which all records have one label. A training learns it after some steps.
+  /// Writes datasets in which all records have one label. A training learns this label after some steps.
   StopAtAccuracy() {
     if (mpi_.rank() == 0) {
       write_text(directory_ / "train", records_of(60, 7));
@@ -24,7 +24,8 @@ class StopAtAccuracy : public RunTest {
     options_.optimizer.schedule.learning_rate = 0.002;
     options_.task.stop_at_accuracy = 0.9;
   }
-  /// Runs until an evaluation reaches --stop-at-accuracy. Expects that only the last one does. Returns the output.
+  /// Runs until an evaluation reaches --stop-at-accuracy. Expects that only the last evaluation reaches it. Returns the
+  /// output.
   std::string reach() {
     std::string told = output();
     const std::vector<nlohmann::json> all = evaluations();
@@ -85,7 +86,7 @@ TEST_F(StopAtAccuracy, EndsTheRunWithACheckpointAsIfThatStepHadBeenAskedFor) {
   EXPECT_EQ(saved(last_).stream_position, stopped.stream_position);
 }
 
-/// No accuracy is larger than 1, so it must suffice that both are equal.
+/// No accuracy is larger than 1, so the run must also end if the accuracy equals --stop-at-accuracy.
 TEST_F(StopAtAccuracy, IsReachedByAnEqualAccuracy) {
   options_.task.stop_at_accuracy = 1.0;
   const std::string told = reach();

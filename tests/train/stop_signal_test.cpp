@@ -20,7 +20,7 @@ constexpr unsigned at_once = 0, later = 1'200'000;
 [[noreturn]] void end() { std::_Exit(stop_signal_caught() ? stopped : 1); }
 
 /// Runs in a separate process. Sends the signal `first` to itself and, after the delay, the signal `second`. If neither
-/// ends the process, it ends with the exit code `stopped`.
+/// signal ends the process, the process exits with the code `stopped`.
 void send_two(int first, int second, unsigned microseconds) {
   catch_stop_signals();
   std::raise(first);
@@ -64,8 +64,8 @@ void continue_alone() {
 
 TEST(StopSignal, IsNotAContFromAnyProcessButMpirun) { EXPECT_EXIT(continue_alone(), ::testing::ExitedWithCode(0), ""); }
 
-/// Plays mpirun: starts a process that runs `child`, waits for `pause` microseconds before each of `signals`, and sends
-/// it to this process. Then ends like this process.
+/// Behaves as mpirun does: starts a child process that runs `child`, and sends each signal of `signals` to the child,
+/// each after a pause of `pause` microseconds. Then ends with the status of the child.
 void run_under_mpirun(const std::function<void()>& child, std::initializer_list<int> signals, unsigned pause) {
   prctl(PR_SET_NAME, "mpirun");
   int ready[2] = {};
@@ -89,7 +89,7 @@ void run_under_mpirun(const std::function<void()>& child, std::initializer_list<
   std::_Exit(WEXITSTATUS(status));
 }
 
-/// Ends this number of microseconds after the first signal.
+/// Simulates a save: returns this number of microseconds after the first signal.
 template <unsigned microseconds>
 void save() {
   const StopNotice notice(

@@ -171,7 +171,8 @@ TEST(TorchArrays, AreThoseOfTheWholeStateDict) {
   }
 }
 
-/// Returns networks that have PyTorch's names. Their image size differs from the size in state_dicts().
+/// Returns the networks whose arrays have names in PyTorch. The networks' image size differs from the size in
+/// state_dicts().
 std::vector<Network> networks_of_torch() {
   std::vector<Network> networks;
   for (const MakeNetwork make :
@@ -215,7 +216,7 @@ TEST(NetworkWith, IsTheNetworkOfTheArrays) {
 TEST(NetworkWith, IsNoneForOtherArrays) {
   const std::vector<Network> networks = networks_of_torch();
   EXPECT_EQ(network_with({}, networks), nullptr);
-  StateDict wide = state_dicts().at("resnet50");  // the shapes become those of wide_resnet50_2
+  StateDict wide = state_dicts().at("resnet50");  // changed below to the shapes of wide_resnet50_2
   for (auto& [name, shape] : wide) {
     const auto has = [&](const char* part) { return name.find("layer") == 0 && name.find(part) != name.npos; };
     const bool is_wider = has("conv1") || has("conv2") || has("conv3") || has("bn1") || has("bn2");

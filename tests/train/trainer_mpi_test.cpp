@@ -66,7 +66,7 @@ TEST_F(TrainerTest, SharedVariablesAreSavedOnceAndResumed) {
   EXPECT_THAT(whole.network, HasSubstr(R"("shared":{"b/weights":"a/weights"})"));
 }
 
-/// The frozen variables include one that several ops share. The other variables of these ops are trained.
+/// The frozen variables include a variable that several ops share. All other variables of these ops are trained.
 TEST_F(TrainerTest, ASharedVariableMayBeFrozen) {
   options_.model.make = [](const NetworkSettings&) { return sharing_network(); };
   options_.optimizer.freeze = {"a/weights", "conv1/*", "d/biases"};
@@ -82,8 +82,8 @@ TEST_F(TrainerTest, ASharedVariableMayBeFrozen) {
   }
 }
 
-/// A network that computes biases from the data: the number of images, and the first pixels of the first and the last
-/// image.
+/// A network that initialises biases from the data: with the number of images, and the first pixels of the first and of
+/// the last image.
 Network network_of_data(const NetworkSettings& settings, std::int64_t max_records) {
   Network network = mnist_network(settings);
   const auto compute = [](std::span<const std::uint8_t* const> images) {
@@ -137,7 +137,7 @@ TEST_F(TrainerTest, KeepsTheStateOfTheBestEvaluation) {
   options_.optimizer.max_steps = 7;
   train();
   options_.optimizer.max_steps = 12;
-  train();  // this run must know the best evaluation of the first run
+  train();  // the resumed run must know the best evaluation of the first run
   mpi_.barrier();
   std::ifstream file(train_dir() / "metrics.jsonl");
   double highest = -1.0;
@@ -298,7 +298,7 @@ class EndingDecoder final : public RecordDecoder {
   std::function<void()> failure_;
 };
 
-/// All ranks fail in the same step. The run must still save its state after the step before.
+/// All ranks fail in the same step. The run must still save its state after the previous step.
 TEST_F(TrainerTest, SavesTheLastStepWhateverErrorEndsIt) {
   options_.data.batch_size = 16;
   // Step 5 decodes this position; the start decodes positions below 60.
@@ -362,7 +362,8 @@ TEST_F(TrainerTest, TakesVariablesButNotAveragesFromAnotherRunsCheckpoint) {
   EXPECT_TRUE(initial.moving_averages == saved(12).variables);
 }
 
-/// The density that the last network's settings contained. Global, because make_network is a function without state.
+/// The input density in the settings with which a network was last made. The variable is global, because make_network
+/// is a function without state.
 float reported_density = 0.0f;
 
 TEST_F(TrainerTest, PassesTheRecordsDensityToTheNetwork) {

@@ -44,7 +44,7 @@ TEST_F(RunPartsTest, TellsTheTotalLossAndMeansOfTheStepsSinceTheLastLine) {
     run.log.count_result({.reduce_seconds = 0.25});
     if (step == 1) run.log.log_step({.step = 1, .logs = true}, {.loss = 2.0, .l2_loss = 0.5}, 0.01);
   }
-  run.log.log_evaluation(4, accuracy_of(1, 4), std::chrono::seconds(-1000));  // counts 1000 s more as time of steps
+  run.log.log_evaluation(4, accuracy_of(1, 4), std::chrono::seconds(-1000));  // adds 1000 s to the time of steps
   run.log.log_step({.step = 3, .logs = true}, {.loss = 2.0, .l2_loss = 0.5}, 0.01);
   if (!first()) return;
   const nlohmann::json line = last_metrics();
@@ -122,7 +122,7 @@ TEST_F(RunPartsTest, SummarizesVariablesAndTheFirstRanksGradientsWhoeverCountsTh
   const ParameterStore& parameters = tower_.parameters();
   std::ranges::fill(parameters.gradients_and_sums(), 1.0f + static_cast<float>(mpi_.rank()));
   run.log.summarize(10, {}, tower_, device_);
-  // Writes the events to the disk.
+  // This step writes a summary, which also writes the events to the disk.
   run.log.log_step({.step = 10, .summarizes = true}, {.loss = 2.0, .l2_loss = 0.5}, 0.01);
   if (!first()) return;
   const auto found = histograms_in(train_dir());

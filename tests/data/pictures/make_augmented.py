@@ -4,8 +4,8 @@
     python3 make_augmented.py        (made with Pillow 13.0, torch 2.15.0, torchvision 0.29.2)
 
 augmented.u8   an image of 28 x 20 RGB pixels, then the results of RandAugment's ops on this image as a Pillow image.
-               The ops are in torchvision's order. Each op has a result for each of MAGNITUDES, with positive sign and,
-               if the op has a direction, with negative sign
+               The ops are in torchvision's order. For each op, there is a result for each of MAGNITUDES with positive
+               sign and, if the op has a direction, a second one with negative sign
 erased.txt     for each of SIZES: height, width, nine quantiles of the area, and nine quantiles of the logarithm of
                height / width, of 50,000 boxes that RandomErasing draws
 """
@@ -20,13 +20,14 @@ from torchvision.transforms.autoaugment import RandAugment, _apply_op
 from torchvision.transforms.functional import InterpolationMode
 
 HERE = pathlib.Path(__file__).parent
-WIDTH, HEIGHT = 28, 20  # equalize changes images only from this size on
+WIDTH, HEIGHT = 28, 20  # smallest size at which equalize changes the image
 MAGNITUDES = (9, 20)
 SIZES = ((32, 32), (224, 224), (96, 40))  # (height, width)
 
 
 def image():
-    """Returns an image whose colours use a part of their range and differ between neighbours."""
+    """Returns an image. Its colours use only a part of the range from 0 to 255, and neighbouring pixels have different
+    colours."""
     y, x, channel = np.mgrid[:HEIGHT, :WIDTH, :3]
     values = 30 + 3 * x + 4 * y + 12 * channel + (x * 37 + y * 61 + channel * 17) % 29 - 25 * ((x // 4 + y // 3) % 2)
     return Image.fromarray(values.astype(np.uint8))

@@ -33,7 +33,7 @@ TRANSPARENT = ("transparent.png", "grey_alpha.png", "palette_alpha.png", "grey_k
 BACKGROUND = (200, 30, 90)
 OTHERS = ("colour.tif", "alpha.tif", "deep_grey.tif", "oriented_6.tif", "oriented_7.tif", "lossless.webp", "lossy.webp",
           "oriented_8.webp", "palette.gif", "transparent.gif", "animated.gif")
-# (row, column, height, width) of a part of the picture, and (height, width) of the result
+# Pairs: (row, column, height, width) of a part of the picture, and (height, width) of the result.
 RESIZES = (((0, 0, 33, 45), (16, 16)), ((3, 5, 20, 31), (24, 24)), ((7, 0, 26, 17), (60, 41)), ((10, 40, 1, 1), (5, 5)),
            ((0, 0, 33, 45), (33, 45)), ((1, 2, 32, 40), (3, 4)))
 CORNERS = RESIZES[:4]
@@ -54,7 +54,8 @@ def chunk(kind, body):
 
 
 def png(pixels, depth, colour, interlaced):
-    """Encodes an RGB, RGBA or grey PNG by hand: Pillow writes neither 16-bit colours nor Adam7."""
+    """Encodes an RGB, RGBA or grey PNG file without Pillow, because Pillow writes neither colours with 16 bits nor
+    Adam7."""
     height, width = pixels.shape[:2]
     values = pixels.astype(">u2") if depth == 16 else pixels
     passes = ((0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1))
@@ -96,7 +97,7 @@ def write_files():
 
 
 def write_others():
-    """Writes the files of OTHERS: 21 x 13 pixels, in formats that are converted to PNG."""
+    """Writes the files of OTHERS: pictures of 21 x 13 pixels, in formats that tfrecord_convert converts to PNG."""
     image = Image.fromarray(picture()).crop((3, 5, 24, 18))
     alpha = Image.fromarray(np.tile(np.arange(0, 252, 12, dtype=np.uint8), (13, 1)))
     transparent = image.copy()
@@ -116,7 +117,8 @@ def write_others():
 
 
 def exif(orientation):
-    """Returns an EXIF block with one tag before and one after the orientation. Big-endian if the orientation is odd."""
+    """Returns an EXIF block with one tag before and one tag after the tag of the orientation. The block is big-endian
+    if the orientation is odd."""
     order = ">" if orientation % 2 else "<"
     tags = ((0x0100, 3, 21), (0x0112, 3, orientation), (0x0128, 3, 2))
     block = b"MM\0*" if order == ">" else b"II*\0"
@@ -137,7 +139,7 @@ def on_background(image, colour):
 
 
 def top_left_aligned(pixels, size):
-    """Resizes in float64 with numpy: y[i] is interpolated between x[floor(i scale)] and the next x."""
+    """Resizes in float64 with numpy: y[i] is interpolated between x[k] and x[k + 1], with k = floor(i * scale)."""
     for axis, length in enumerate(size):
         old = pixels.shape[axis]
         x = np.arange(length) * (old / length)

@@ -22,7 +22,7 @@ def samples_of(classes, samples):
     def draw():
         nonlocal state
         state = (state * 1664525 + 1013904223) % 2**32
-        return state >> 8  # has 24 bits
+        return state >> 8  # a number of 24 bits
 
     logits, labels = np.empty((samples, classes), np.float32), np.empty(samples, np.int64)
     for i in range(samples):

@@ -3,8 +3,9 @@
 
     python3 make_imagenet_sample.py        (made with TensorFlow 2.21)
 
-Eight pictures of tests/data/pictures, with labels 1 to 4 of 1000 (1-based). All are labelled JPEG and RGB, but one is CMYK
-and one is a PNG. The keys and types are those of tensorflow/models' build_imagenet_data.py.
+Eight pictures of tests/data/pictures, with labels 1 to 4 of 1000 (1-based). All records say that the picture is a JPEG
+in RGB, but one picture is in CMYK and one is a PNG file. The keys and types are those of tensorflow/models'
+build_imagenet_data.py.
 """
 import pathlib
 

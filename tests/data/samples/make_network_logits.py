@@ -2,9 +2,9 @@
 
   make_network_logits.py OUTPUT
 
-Weights and the image are drawn by a hash, which tests/train/network_logits_test.cpp repeats. A line per network: its name
-in Carillon, then ten logits of an image of 64 x 64 pixels. The first layer has small weights and the positions have small
-values, so that the epsilon of the first layer norms matters. Requires torchvision and timm.
+A hash determines the weights and the image; tests/train/network_logits_test.cpp computes the same hash. Each line is
+for one network: its name in Carillon, then its ten logits for an image of 64 x 64 pixels. The first layer's weights and
+the positions are small, so that the epsilon of the first layer norms matters. Requires torchvision and timm.
 """
 
 import sys

@@ -1,9 +1,10 @@
-"""Writes tests/data/samples/position_grids.txt: positions of vision transformers that timm resizes.
+"""Writes tests/data/samples/position_grids.txt: position embeddings of vision transformers before and after timm
+resizes them.
 
   make_position_grids.py OUTPUT
 
-Three lines per case: the sides of both grids and the channels; the positions [1 + side^2, channels]; the resized ones.
-Requires PyTorch and timm.
+Each case has three lines: the sides of both grids and the number of channels; the positions [1 + side^2, channels]; the
+resized positions. Requires PyTorch and timm.
 """
 
 import sys

@@ -43,7 +43,7 @@ def batch_norm(write):
                          ("moving_mean", norm.running_mean), ("moving_variance", norm.running_var)):
         write(f"batch_norm/{name}", values)
     write("batch_norm/evaluation", nhwc(norm.eval()(nchw(x))))
-    for activation in (None, "relu", "gelu"):  # trains through a batch norm in eval() mode
+    for activation in (None, "relu", "gelu"):  # the batch norm is in eval() mode, but the gradients are computed
         x = x.detach().requires_grad_()
         norm.zero_grad()
         y = nhwc(norm(nchw(x)))
@@ -107,8 +107,8 @@ def whitening(write):
 
 
 def weighted_cross_entropy(write):
-    """Cross entropy with class weights, and focal loss. The sum over the batch is divided by the batch size, not by the
-    sum of the weights."""
+    """Cross entropy with class weights, and focal loss. The loss is the sum over the batch divided by the batch size,
+    not by the sum of the weights."""
     batch, classes, smoothing = 6, 5, 0.2
     z, weights = draw(batch, classes) * 3, torch.rand(classes).float().double()
     # The labels have probabilities near 1 and near 0.
@@ -128,7 +128,7 @@ def weighted_cross_entropy(write):
 
     losses = {
         "weights": lambda z: F.cross_entropy(z, labels, weights, reduction="sum") / batch,
-        # With probabilities, PyTorch divides by the batch size.
+        # If the targets are probabilities, PyTorch divides by the batch size, as Carillon does.
         "weights_smooth": lambda z: F.cross_entropy(z, smooth, weights),
         "focal_half": focal(0.5, 1, hard),
         "focal": focal(2, 1, hard),
@@ -158,7 +158,7 @@ def layer_norm(write):
 
 
 def attention(write):
-    """The part of timm's Attention between its linear layers."""
+    """The part of timm's Attention between the linear layers qkv and proj."""
     batch, tokens, heads, head_size = 2, 5, 3, 4
     qkv = (1.5 * draw(batch, tokens, 3 * heads * head_size)).float().double().requires_grad_()
     q, k, v = qkv.reshape(batch, tokens, 3, heads, head_size).permute(2, 0, 3, 1, 4).unbind(0)

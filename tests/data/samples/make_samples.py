@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Makes the golden samples of this folder with TensorFlow: the first 20 MNIST test images, as other writers write them.
+"""Makes the golden samples of this folder with TensorFlow: records of the first 20 MNIST test images, as programs other
+than Carillon write them.
 
     python3 make_samples.py MNIST_DIR        (IDX files, .gz; made with TensorFlow 2.21)
 
 expected.u8              20 x 784 pixels, then 20 labels: the content of each of the following files
 tensorflow.tfrecord      tf.train.Example of image_raw, pixels and label by tf.io.TFRecordWriter
 tensorflow_gzip.tfrecord the same records with TFRecordOptions("GZIP")
-more_features.tfrecord   further features of every kind, an empty one, and a key that is not ASCII
-other_order.tfrecord     map entries in all orders, encoded by hand
-unpacked.tfrecord        int64 lists not packed, encoded by hand
+more_features.tfrecord also features of every other kind, an empty feature, and a key that is not ASCII
+other_order.tfrecord map entries in all orders, encoded by hand unpacked.tfrecord int64 lists not packed, encoded by
+hand
 """
 import gzip
 import itertools

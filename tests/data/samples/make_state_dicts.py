@@ -2,8 +2,8 @@
 
   make_state_dicts.py OUTPUT
 
-A line per network with its name in Carillon, then a line per array, except counters of batches. For 10 classes. Requires
-torchvision and timm.
+Each network has 10 classes. A line with the network's name in Carillon comes first, then one line per array. Batch
+counters are omitted. Requires torchvision and timm.
 """
 
 import sys

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Writes multilabel_metrics.txt and regression_metrics.txt: random outputs, targets, and their scores by scikit-learn.
+"""Writes multilabel_metrics.txt and regression_metrics.txt: random outputs and targets, and scikit-learn's scores for
+them.
 
-The first line has the numbers of samples and columns. The outputs, the targets, and lines "name value" follow. Logits
-are rounded to halves, so that some are equal. Label 3 never applies, and label 2 always does. The numbers of a
-regression are standardised by SCALES. tests/tasks/multilabel_test.cpp and regression_test.cpp read the files.
+The first line has the number of samples and the number of columns. Then come the outputs, the targets, and a line "name
+value" for each score. Logits are multiples of 0.5, so that some are equal. Label 3 applies to no sample, and label 2 to
+every sample. The numbers of a regression are standardised by SCALES. tests/tasks/multilabel_test.cpp and
+regression_test.cpp read the files.
 
     pip install numpy scikit-learn
 """

@@ -2,9 +2,10 @@
 """Writes regression_squared.txt, regression_absolute.txt, regression_huber.txt, multilabel_task.txt and
 *_classification.txt: 20 training steps of these tasks in float64 numpy, and scikit-learn's scores of the result.
 
-Network: 16 pixels / 256 -> dense(6) -> ReLU -> dense(n). Plain SGD on batches of 8 of the 24 records, in their order.
-Each line is a name and a value: `loss` of each step, the variables after the last step, row-major, and a score over all
-records. tests/tasks/*_task_mpi_test.cpp compare with them; tests/tasks/task_training.h makes the same records.
+Network: 16 pixels / 256 -> dense(6) -> ReLU -> dense(n). The training is plain SGD on the 24 records in their order, in
+batches of 8. Each line is a name and values: the `loss` of each step, the variables after the last step (row-major), or
+a score over all records. tests/tasks/*_task_mpi_test.cpp compare with them; tests/tasks/task_training.h makes the same
+records.
 """
 import pathlib
 
@@ -100,7 +101,7 @@ def main():
     i, j = np.ogrid[:RECORDS, :4]
     answers = ((5 * i + 3 * j + i * j) % 3 == 0).astype(float)
     losses, variables, output = train(answers, binary_cross_entropy)
-    assert np.abs(output).min() > 1e-4  # so rounding cannot change a decision
+    assert np.abs(output).min() > 1e-4  # so rounding cannot change the sign of an output
     write("multilabel_task.txt", losses, variables,
           {"mean_average_precision": metrics.average_precision_score(answers, output, average="macro"),
            "macro_f1": metrics.f1_score(answers, output >= 0, average="macro"),

@@ -18,8 +18,8 @@ cudaStream_t stream_of(cudnnHandle_t handle);
 namespace carillon {
 namespace {
 
-/// The rows q, k or v of one head and sample: one row per token. The whole tensor is [batch, tokens, parts, heads,
-/// head_size].
+/// The queries, keys or values (q, k or v) of one head in one sample: one row per token. The whole tensor has the shape
+/// [batch, tokens, parts, heads, head_size].
 struct Matrix {
   Bf16* first;
   std::int64_t row_stride, columns;

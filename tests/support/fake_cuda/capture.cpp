@@ -27,7 +27,7 @@ void join(CUstream_st& stream, const std::shared_ptr<Capture>& capture) {
   capture->streams.insert(&stream);
 }
 
-/// Returns whether all nodes come before the next work of `stream`, directly or indirectly.
+/// Returns whether the next work of `stream` depends on every node in `nodes`, directly or through other nodes.
 bool all_joined(const Nodes& nodes, const CUstream_st& stream) {
   std::set<std::size_t> reached = stream.capture_after;
   for (std::size_t i = nodes.size(); i-- > 0;) {

@@ -108,9 +108,10 @@ void check_extents(const Product& product) {
   }
 }
 
-/// Returns into how many parts the fake divides each sum over the columns of A. A real cuBLASLt also divides some sums.
+/// Returns into how many parts the fake divides each sum over the columns of op(A). The real cuBLASLt also divides some
+/// sums.
 int splits_of(const Product& product) {
-  constexpr std::int64_t fewest = 32;  // with fewer columns of A, the sums are not divided
+  constexpr std::int64_t fewest = 32;  // if op(A) has fewer columns, the fake does not divide the sums
   if (product.a.product_columns() < fewest) return 1;
   return product.bias_gradient == nullptr || settings().divided_bias_gradients ? 2 : 1;
 }
@@ -128,8 +129,9 @@ bool is_supported(const Product& product) {
   return types && bias && bias_gradient;
 }
 
-/// Returns a hash of all that the choice of an algorithm depends on. An algorithm stores the hash of the product for
-/// which it was chosen. cublasLtMatmul calls misuse() if its product has another hash.
+/// Returns a hash of all properties of `product` on which the choice of an algorithm depends. An algorithm stores the
+/// hash of the product for which it was chosen. cublasLtMatmul calls misuse() if its product has a different hash than
+/// its algorithm.
 std::uint64_t form_of(const Product& product) {
   std::uint64_t hash =
       product.relu + 2u * (product.bias != nullptr) + 4u * product.tf32 + 8u * (product.bias_gradient != nullptr);

@@ -41,11 +41,12 @@ struct Settings {
   bool nccl_windows = true;  ///< whether each rank's GPU can access the memory of the others
 };
 
-/// Finishes all pending work, then applies the settings. Until the first call, the settings are the defaults, changed
-/// by the environment variables CARILLON_FAKE_CUDA_SEED and CARILLON_FAKE_CUDA_DEVICES.
+/// Finishes all pending work, then applies the settings. Until the first call, the fake uses the defaults of Settings,
+/// except for what the environment variables CARILLON_FAKE_CUDA_SEED and CARILLON_FAKE_CUDA_DEVICES set.
 void configure(const Settings& settings);
 
-/// Returns which objects were not freed, such as "2 device allocations, 1 stream"; empty if there are none.
+/// Returns a list of the objects that were not freed, such as "2 device allocations, 1 stream"; empty if all were
+/// freed.
 std::string left_over();
 
 /// Numbers of calls outside of captures since the process started.

@@ -1,4 +1,4 @@
-// Functions by which tests set the fake NCCL, and read what it recorded.
+// Functions by which tests configure the fake NCCL and read what it recorded.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,8 +17,8 @@ int nccl_windows();
 /// NCCL_WIN_ENABLE, NCCL_NVLS_ENABLE and NCCL_ALGO, such as "0 0 Ring".
 std::vector<std::string> nccl_variables();
 
-/// Simulates a lost peer. NCCL's next work on `stream` waits for the peer, and ncclCommGetAsyncError reports the loss.
-/// Later work on the stream does not run before ncclCommAbort.
+/// Simulates the loss of a peer. NCCL's next work on `stream` waits for the peer, and ncclCommGetAsyncError reports the
+/// loss. Work that is enqueued on the stream after it does not run before ncclCommAbort.
 void lose_nccl_peer(cudaStream_t stream);
 
 }  // namespace fake_cuda

@@ -1,5 +1,5 @@
-// Computes the fake's cublasLtMatmul: D = alpha op(A) op(B) + beta C, in column-major layout. It can add a bias and
-// apply a ReLU, or compute the sums of the rows of op(A) in addition. Source: cuBLAS, "cublasLtMatmul".
+// Computes the fake's cublasLtMatmul: D = alpha op(A) op(B) + beta C, in column-major layout. It can also add a bias
+// and apply a ReLU, or also compute the sum of each row of op(A). Source: cuBLAS, "cublasLtMatmul".
 #pragma once
 
 #include <cublasLt.h>

@@ -23,7 +23,8 @@ constexpr int garbage = 0xff;
 
 std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
-/// Prints that an access was bad. Then the processor repeats the access; now there is no handler, and the process ends.
+/// Signal handler: prints that an access was invalid. Then the processor repeats the access without this handler, and
+/// the process ends.
 void explain_fault(int /*signal*/, siginfo_t* info, void* /*context*/) {
   constexpr char text[] =
       "fake CUDA: device memory was touched by the host outside of kernels and copies, or a kernel left its block\n";

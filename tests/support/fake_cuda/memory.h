@@ -23,8 +23,8 @@ class DeviceMemory {
   void* allocate(std::size_t bytes, int device);
   void release(void* pointer);
 
-  /// Returns whether `pointer` is in device memory. If it is, the whole range [pointer, pointer + bytes) must be in one
-  /// block of this thread's current device; otherwise the call is misuse.
+  /// Returns whether `pointer` is in device memory. If `pointer` is in device memory, but [pointer, pointer + bytes) is
+  /// not in one block of this thread's current device, ends the process (misuse).
   bool holds(const void* pointer, std::size_t bytes) const;
   /// Returns whether `address` is in a block or in its guard pages.
   bool is_near(const void* address) const;
@@ -52,8 +52,8 @@ class PinnedMemory {
   void release(void* pointer);
   bool add(const void* pointer, std::size_t bytes);
   bool remove(const void* pointer);
-  /// Returns whether `pointer` is in page-locked memory. If it is, the whole range [pointer, pointer + bytes) must be
-  /// in one block; otherwise the call is misuse.
+  /// Returns whether `pointer` is in page-locked memory. If `pointer` is in page-locked memory, but [pointer, pointer +
+  /// bytes) is not in one block, ends the process (misuse).
   bool holds(const void* pointer, std::size_t bytes) const;
   std::size_t block_count() const { return blocks_.size(); }
 
@@ -67,8 +67,8 @@ PinnedMemory& pinned_memory();
 /// Returns to which kind of memory [pointer, pointer + bytes) belongs.
 Place place_of(const void* pointer, std::size_t bytes);
 
-/// Sets `bytes` bytes of device memory to `value`. Zeros in a large range cost nearly no time: its pages are returned
-/// to the system.
+/// Sets `bytes` bytes of device memory to `value`. Setting a large range to 0 costs nearly no time, because the range's
+/// pages are returned to the system.
 void fill(void* pointer, int value, std::size_t bytes);
 
 }  // namespace fake_cuda

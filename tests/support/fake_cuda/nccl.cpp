@@ -154,7 +154,7 @@ ncclResult_t enqueue_gather(const void* from, std::size_t bytes, void* to, std::
   return began && ended ? ncclSuccess : ncclInvalidArgument;
 }
 
-/// Sets to[i] to the sum of factor * (value i of rank r) over all ranks r. `all`: the floats of all ranks, in rank
+/// Sets to[i] to the sum, over all ranks r, of factor * (value i of rank r). `all`: the floats of all ranks, in rank
 /// order.
 void add_all(const Bytes& all, int ranks, float factor, std::size_t count, float* to) {
   std::vector<float> values(all.size() / sizeof(float));

@@ -66,7 +66,7 @@ struct CUgraphExec_st {
 
 namespace fake_cuda {
 
-/// A lock of api_mutex(). Every function of the API holds one.
+/// A lock of api_mutex(). Every function of CUDA's API holds a Guard while it runs.
 using Guard = std::lock_guard<std::recursive_mutex>;
 
 /// All existing objects of a type, to detect invalid handles and leaks.
@@ -100,9 +100,9 @@ const Settings& settings();
 Counts& mutable_counts();
 int current_device();
 /// Reports misuse if `device` is not the current device of this thread. `what`: the object that belongs to `device`.
-/// CUDA would not report this misuse: it would compute in a context of the current device.
+/// CUDA would not report this misuse: CUDA would compute in a context of the current device.
 void check_current(int device, const char* what);
-/// Makes the same check for the device of `stream`. The stream must exist.
+/// Reports misuse if the device of `stream` is not the current device of this thread. The stream must exist.
 void check_current(cudaStream_t stream, const char* what);
 
 /// Returns `error` and stores it for cudaGetLastError.
@@ -113,8 +113,8 @@ cudaError_t refuse(cudaError_t error, const std::string& why);
 /// Enqueues work. If the stream is being captured, records the work instead.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> run, const NodeLabel& label = {});
 
-/// For calls that wait, allocate or query. If this thread is in a capture, ends the capture and returns an error.
-/// Otherwise returns success.
+/// For API calls that wait, allocate memory or query the state of work: a capture forbids them. If this thread is in a
+/// capture, invalidates the capture and returns an error; otherwise returns success. `what`: name of the API call.
 cudaError_t refused_in_capture(const char* what);
 cudaError_t record_node(CUstream_st& stream, std::function<void()> run, const NodeLabel& label);
 cudaError_t record_in_capture(CUevent_st& event, CUstream_st& stream);

@@ -1,4 +1,5 @@
-// The stopwatch of tests/gpu, for the fake GPU. The fake has no clock, so all work takes one microsecond.
+// The stopwatch of tests/gpu, for the fake GPU. The fake has no clock, so the stopwatch reports one microsecond for any
+// work.
 #include "tests/gpu/plan_stopwatch.h"
 
 namespace carillon::testing {

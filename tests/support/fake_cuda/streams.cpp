@@ -196,7 +196,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   }
   const cudaError_t error = enqueue(stream, [=] { std::memmove(to, from, bytes); }, {cudaGraphNodeTypeMemcpy});
   if (error != cudaSuccess || to_place != Place::pageable) return error;
-  // As with CUDA, a copy to memory that is not page-locked returns when it is done.
+  // As with CUDA, a copy to memory that is not page-locked returns only after all bytes are copied.
   return cudaStreamSynchronize(stream);
 }
 

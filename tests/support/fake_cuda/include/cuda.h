@@ -9,7 +9,7 @@ using CUfunction = struct CUfunc_st*;
 using CUkernel = struct CUkern_st*;
 enum CUresult { CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1 };
 
-/// CUDA's struct without its launch parameters.
+/// CUDA's struct of this name, without the members for the launch parameters.
 struct CUDA_KERNEL_NODE_PARAMS {
   CUfunction func;
   CUkernel kern;
