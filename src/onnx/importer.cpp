@@ -377,6 +377,9 @@ Value Importer::run() {
     fail(ExitCode::data, "{}: its output '{}' is not [batch, outputs]", source_.file.path().string(), printable(end_));
   }
   remove_unread(graph_, {&value, 1});
+  constexpr std::size_t most_ops = 10'000;  // the limit of network descriptions
+  if (graph_.nodes().size() > most_ops)
+    fail(ExitCode::data, "{}: the network has more than {} ops", source_.file.path().string(), most_ops);
   return value;
 }
 
