@@ -103,7 +103,8 @@ class ImageInputCpu final : public Op {
       : map_(params),
         step_(*context.step),
         output_(output),
-        values_at_(aligned(static_cast<std::size_t>(map_.crop_width) * sizeof(std::int32_t)) + aligned(values())),
+        values_at_(aligned_bytes(static_cast<std::size_t>(map_.crop_width) * sizeof(std::int32_t)) +
+                   aligned_bytes(values())),
         scratch_(*context.device, values_at_ + (map_.warps ? values() * sizeof(float) : 0)) {}
 
   void forward(Stream& /*stream*/) override {
@@ -130,15 +131,12 @@ class ImageInputCpu final : public Op {
     std::byte* unwarped = nullptr;    ///< values before the warp, float32 or bf16, with the extents of `crop`
   };
 
-  static std::size_t aligned(std::size_t bytes) {
-    return (bytes + tensor_alignment_bytes - 1) / tensor_alignment_bytes * tensor_alignment_bytes;
-  }
   std::size_t values() const { return static_cast<std::size_t>(map_.pixels() * map_.channels); }
   Scratch scratch_of_thread() const {
     auto* const memory = scratch_.mine<std::byte>();
     const auto width = static_cast<std::size_t>(map_.crop_width);
     return {.columns = {reinterpret_cast<std::int32_t*>(memory), width},
-            .crop = reinterpret_cast<std::uint8_t*>(memory + aligned(width * sizeof(std::int32_t))),
+            .crop = reinterpret_cast<std::uint8_t*>(memory + aligned_bytes(width * sizeof(std::int32_t))),
             .unwarped = memory + values_at_};
   }
 

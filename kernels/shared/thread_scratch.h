@@ -16,7 +16,7 @@ class ThreadScratch {
   /// The pieces share no cache lines.
   ThreadScratch(Device& device, std::size_t bytes_per_thread)
       : thread_count_(static_cast<std::size_t>(omp_get_max_threads())),
-        stride_((bytes_per_thread + tensor_alignment_bytes - 1) / tensor_alignment_bytes * tensor_alignment_bytes),
+        stride_(aligned_bytes(bytes_per_thread)),
         buffer_(device.allocate(thread_count_ * stride_)) {}
 
   /// The calling thread's piece, aligned to `tensor_alignment_bytes`.

@@ -55,8 +55,7 @@ ParameterStore make_parameters(const UpdateContext& context, SharedHostMemory& m
 }  // namespace
 
 std::size_t ShardNorm::bytes(std::size_t count) {
-  constexpr std::size_t alignment = 64;
-  return (GradientNorm::block_count(count) * sizeof(double) + alignment - 1) / alignment * alignment;
+  return aligned_bytes(GradientNorm::block_count(count) * sizeof(double));
 }
 
 ShardNorm::ShardNorm(GradientNorm norm, const ParameterStore& parameters, SharedHostMemory& memory, std::byte* own)
