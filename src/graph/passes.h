@@ -10,8 +10,8 @@
 //
 //   accumulate_input_gradients   The first reader adds its gradient to the sum of the others: layer_norm and
 //                                depthwise_conv2d on a GPU, conv2d in bf16 on a CPU.
-//   sum_gradients_in_producers   The op that produces the value reads the gradients of its two readers (the batch_norm
-//                                at the end of a residual block on a GPU).
+//   sum_gradients_in_producers   The op that produces the value reads the gradients of its two readers: on a GPU, the
+//                                batch_norm at the end of a residual block, and a max_pool without biases.
 //   insert_forks                 A fork adds the gradients. This is always possible, and costs a pass over memory.
 //   share_gradients              The reverse case: both inputs of an addition have the same gradient. On a GPU, one
 //                                memory holds this gradient, so that the addition copies nothing.

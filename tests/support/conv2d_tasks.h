@@ -12,8 +12,8 @@ namespace carillon::testing {
 struct NamedConv2dTask {
   std::string op;
   Conv2dTask task;
-  bool is_product =
-      false;  ///< cuBLASLt computes the convolution as a matrix product, because its windows tile the input
+  /// cuBLASLt computes the convolution as a matrix product, because its windows tile the input.
+  bool is_product = false;
 };
 
 /// Returns the tasks of all passes of all convolutions, in forward order. A convolution has a data_gradient only if its

@@ -73,8 +73,8 @@ class StallDetector::OwnThread {
       run_end_.look_on_second_thread(still);
       if (still < longest || !table_.is_first_to_end()) continue;
       tell();
-      std::_Exit(static_cast<int>(
-          ExitCode::lost_rank));  // no MPI_Abort: only the main thread may call MPI, and the main thread hangs
+      // No MPI_Abort: only the main thread may call MPI, and the main thread hangs.
+      std::_Exit(static_cast<int>(ExitCode::lost_rank));
     }
   }
 
