@@ -13,7 +13,7 @@
 //   leaky_relu     y = x < 0 ? slope x : x                                     dx = y > 0 ? dy : slope dy
 //   tanh           y = tanh(x)                                                 dx = dy (1 - y^2)
 //   exp            y = exp(x)                                                  dx = dy y
-//   sqrt           y = sqrt(x)                                                 dx = dy / (2 y)
+//   sqrt           y = sqrt(x)                                                 dx = dy / (2 y); 0 if y = 0
 //   reciprocal     y = 1 / x                                                   dx = -dy y^2
 //   erf            y = erf(x)                                                  dx = dy 2 exp(-x^2) / sqrt(pi)
 //   scale   y = factor x                                                       dx = factor dy

@@ -256,7 +256,10 @@ struct Sqrt {
   static constexpr BackwardReads backward_reads = BackwardReads::output;
   static constexpr bool is_expensive = false;
   CARILLON_HOST_DEVICE static float value(float x) { return std::sqrt(x); }
-  CARILLON_HOST_DEVICE static float gradient(float y, float dy) { return dy * (0.5f / y); }
+  CARILLON_HOST_DEVICE static float gradient(float y, float dy) {
+    const float dx = dy * (0.5f / y);
+    return y == 0.0f ? 0.0f : dx;
+  }
 };
 
 struct Reciprocal {

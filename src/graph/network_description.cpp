@@ -16,7 +16,7 @@ using Json = nlohmann::json;                 // sorts members, so it finds a mem
 using OrderedJson = nlohmann::ordered_json;  // keeps the order of members, for texts
 
 // Limits of descriptions, for writing and for reading.
-constexpr std::size_t max_ops = 10'000, max_attributes = 100, max_name_bytes = 500;
+constexpr std::size_t max_attributes = 100, max_name_bytes = 500;
 constexpr std::int64_t max_image_bytes = std::int64_t{1} << 30;
 
 void check_name(std::string_view name, std::string_view what, ExitCode code) {
@@ -47,7 +47,7 @@ void check_op(const OpDescription& op, std::string_view input, ExitCode code) {
 }
 
 void check_op_count(std::size_t count, ExitCode code) {
-  if (count > max_ops) fail(code, "the network has more than {} ops", max_ops);
+  if (count > max_network_ops) fail(code, "the network has more than {} ops", max_network_ops);
 }
 
 /// Checks that the output is [batch, outputs]. Errors: `code`.
@@ -194,7 +194,8 @@ OpDescription op_in(const Json& op, std::string_view network_input, std::span<co
   if (!inputs.is_array()) fail(ExitCode::data, "the op '{}' has no list of inputs", read.name);
   for (const Json& input : inputs) read.inputs.push_back(name_in(input, "an input"));
   if (op.contains("block")) {
-    read.block = static_cast<int>(size_in(op.at("block"), fmt::format("the block of '{}'", read.name), max_ops));
+    read.block =
+        static_cast<int>(size_in(op.at("block"), fmt::format("the block of '{}'", read.name), max_network_ops));
   }
   if (op.contains("shared")) {
     for (const auto& [own, shared] : op.at("shared").items()) {

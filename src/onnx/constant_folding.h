@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -80,17 +82,20 @@ struct Folded {
     if (axis < -count || axis >= count) refuse("has an axis that its input lacks");
     return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
   }
-  std::int64_t count(const Extents& shape) const {
+  /// Whether folding refuses a constant of this shape. An extent of 0 counts as 1: otherwise it would hide that the
+  /// other extents are too large.
+  bool is_too_large(const Extents& shape) const {
     std::int64_t product = 1, limit = max_folded;
     for (const OnnxConstant& one : inputs) limit = std::max(limit, one ? 4 * one->element_count() : 0);
     for (const std::int64_t extent : shape) {
-      // An extent of 0 counts as 1: otherwise it would hide that the other extents are too large.
-      if (extent < 0 || __builtin_mul_overflow(product, std::max<std::int64_t>(extent, 1), &product) ||
-          product > limit || shape.size() > max_axes) {
-        refuse("computes a constant that is too large, or has a negative extent");
-      }
+      if (__builtin_mul_overflow(product, std::max<std::int64_t>(extent, 1), &product) || product > limit) return true;
     }
-    return std::ranges::find(shape, 0) == shape.end() ? product : 0;
+    return shape.size() > max_axes;
+  }
+  std::int64_t count(const Extents& shape) const {
+    if (is_too_large(shape) || std::ranges::any_of(shape, [](std::int64_t extent) { return extent < 0; }))
+      refuse("computes a constant that is too large, or has a negative extent");
+    return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
   }
 };
 

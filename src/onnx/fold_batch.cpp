@@ -21,18 +21,7 @@ OnnxConstant hollow(Extents shape, bool has_floats) {
   return std::make_shared<const OnnxArray>(std::move(array));
 }
 
-/// Whether folding would refuse an array of this shape as too large.
-bool is_too_large(const Folded& f, const Extents& shape) {
-  std::int64_t count = 1, limit = max_folded;
-  for (const OnnxConstant& one : f.inputs) limit = std::max(limit, one ? 4 * one->element_count() : 0);
-  for (const std::int64_t extent : shape) {
-    if (extent < 0) return false;  // folding reports it
-    if (__builtin_mul_overflow(count, std::max<std::int64_t>(extent, 1), &count)) return true;
-  }
-  return count > limit;
-}
-
-/// The shape of the output if the node is of a type that may compute hollow arrays.
+/// The shape of the output if nodes of this type may compute hollow arrays, otherwise nullopt.
 std::optional<Extents> shape_of_output(const Folded& f) {
   const std::string_view type = f.node.type();
   if (type == "Add" || type == "Sub" || type == "Mul") return broadcast_shape_of(f, f.input(0).shape, f.input(1).shape);
@@ -125,7 +114,7 @@ OnnxConstant fold_with_batch(const OnnxNode& node, std::span<const OnnxConstant>
   const bool reads_hollow = any(&OnnxArray::is_hollow);
   if (reads_hollow && node.type() == "Shape") return fold(node, inputs, operator_set, file);
   const std::optional<Extents> shape = shape_of_output(f);
-  if (shape && (reads_hollow || is_too_large(f, *shape))) return hollow(*shape, f.input(0).has_floats);
+  if (shape && (reads_hollow || f.is_too_large(*shape))) return hollow(*shape, f.input(0).has_floats);
   if (reads_hollow) f.refuse("reads a constant that is too large");
   return fold(node, inputs, operator_set, file);
 }

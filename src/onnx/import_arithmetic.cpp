@@ -112,13 +112,10 @@ struct Operands {
 };
 
 Operands operands(Importer& importer, const OnnxNode& node, const Placed& given_a, const Placed& given_b) {
-  const bool lack_batch = given_a.lacks_batch() && given_b.lacks_batch();
-  std::size_t rank = given_a.lacks_batch() ? given_b.rank() : given_a.rank();
-  if (lack_batch) rank = std::max(given_a.rank(), given_b.rank());
-  const Placed a = importer.with_batch(node, given_a, rank), b = importer.with_batch(node, given_b, rank);
+  const Placed a = importer.with_batch(node, given_a, given_b), b = importer.with_batch(node, given_b, given_a);
   if (a.rank() != b.rank()) importer.refuse(node, "has inputs with different numbers of axes, which is not supported");
+  if (a.batch_axis() != b.batch_axis()) importer.refuse(node, "does not keep the batch");
   Operands both{a.value, b.value, {}, a.shape, a.merges_batch() ? a.batch : b.batch};
-  if (lack_batch) both.batch = BatchInFile::absent;
   for (std::size_t i = 0; i < a.rank(); ++i) {
     if (a.shape[i] != b.shape[i] && a.shape[i] != 1 && b.shape[i] != 1)
       importer.refuse(node, "has inputs of different shapes");
@@ -134,7 +131,7 @@ Operands operands(Importer& importer, const OnnxNode& node, const Placed& given_
   const bool main_has_all =
       std::ranges::all_of(less, [&](int axis) { return std::ranges::find(both.order, axis) != both.order.end(); });
   if (!main_has_all) {  // each input is repeated along an axis of the other one
-    both.order = ascending(rank);
+    both.order = natural_order(a);
     both.a = importer.arranged(node, a, both.order);
     both.b = importer.arranged(node, b, both.order);
     return both;
@@ -187,7 +184,8 @@ bool extends(const OnnxArray& values, const Placed& x) {
 /// Adds a sum or product of `x` and a constant array.
 template <Value (*builder)(Graph&, const std::string&, Value, Value)>
 void combine_with(Importer& importer, const OnnxNode& node, const Placed& x, const OnnxArray& values) {
-  if (extends(values, x)) return combine<builder>(importer, node, x, importer.parameter(node, values));
+  if (extends(values, x) || !x.is_batch(0))
+    return combine<builder>(importer, node, x, importer.parameter(node, values));
   Placed other = importer.variable(node, values, x.rank(), stored_order(x));
   if (x.lacks_batch()) other.batch = BatchInFile::absent;
   combine<builder>(importer, node, x, other);
@@ -215,8 +213,8 @@ void add_mul(Importer& importer, const OnnxNode& node) {
   if (!axis || stored_order(x).back() != *axis || factor->name.empty())
     return combine_with<multiply>(importer, node, x, *factor);
   const std::string name = importer.layer_name(node, *factor);
-  const Value y = scale_channels(importer.graph(), name, x.value);
   importer.give(name + "/gamma", *factor);
+  const Value y = scale_channels(importer.graph(), name, x.value);
   importer.set_output(node, with_value(x, y));
 }
 

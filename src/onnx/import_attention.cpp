@@ -150,11 +150,6 @@ bool are_heads(const View& view, const AttentionShape& shape, std::int64_t row) 
                             [](const Axis& a, const Axis& b) { return a == b || (a.extent == 1 && b.extent == 1); });
 }
 
-/// The elements of a sample.
-std::int64_t elements(const Graph& graph, Value value) {
-  return graph.shape(value).element_count() / graph.batch_size();
-}
-
 }  // namespace
 
 std::optional<Placed> Importer::fused_attention(const OnnxNode& node, const Placed& probabilities, const Placed& v) {
@@ -167,9 +162,11 @@ std::optional<Placed> Importer::fused_attention(const OnnxNode& node, const Plac
   };
   const Graph::Node* op = producer(probabilities.value);
   if (op == nullptr || op->type != &softmax_op) return std::nullopt;
+  op = producer({op->inputs[0]});
   float factor = 1.0f;
-  for (op = producer({op->inputs[0]}); op != nullptr && op->type == &scale_op; op = producer({op->inputs[0]})) {
-    factor *= params_of<ScaleParams>(op->attributes).factor;
+  if (op != nullptr && op->type == &scale_op) {  // some exporters scale the scores, others q and k
+    factor = params_of<ScaleParams>(op->attributes).factor;
+    op = producer({op->inputs[0]});
   }
   if (op == nullptr || op->type != &matmul_op) return std::nullopt;
   const auto product = params_of<MatmulParams>(op->attributes);
@@ -178,11 +175,9 @@ std::optional<Placed> Importer::fused_attention(const OnnxNode& node, const Plac
   if (product.transpose_a) std::swap(parts[0].axes[1], parts[0].axes[2]);
   if (!product.transpose_b) std::swap(parts[1].axes[1], parts[1].axes[2]);
 
-  AttentionShape shape(Shape{1, 1, 1}, {.heads = 1});
-  shape.heads = v.shape[1], shape.tokens = v.shape[2], shape.width = v.shape[1] * v.shape[3];
+  const AttentionShape shape(Shape{1, v.shape[2], v.shape[1] * v.shape[3]}, {.heads = v.shape[1]});
   factor *= parts[0].factor * parts[1].factor / shape.scale();
   if (parts[2].factor != 1.0f || !std::isfinite(factor)) return std::nullopt;
-  const std::string name = op_name(node, "/attention");
 
   // One dense layer computes queries, keys and values: a token's row has all of them.
   const auto is_third = [&](int i) {
@@ -190,14 +185,15 @@ std::optional<Placed> Importer::fused_attention(const OnnxNode& node, const Plac
            are_heads(parts[i], shape, 3 * shape.width);
   };
   const bool is_one_layer = is_third(0) && is_third(1) && is_third(2) && std::abs(factor - 1.0f) < 1e-4f &&
-                            elements(graph_, parts[0].source) == 3 * shape.tokens * shape.width;
+                            graph_.shape(parts[0].source).elements_per_sample() == 3 * shape.tokens * shape.width;
   // Three layers compute them.
   const auto is_layer = [&](const View& part) {
     return part.offset == 0 && are_heads(part, shape, shape.width) &&
-           elements(graph_, part.source) == shape.tokens * shape.width;
+           graph_.shape(part.source).elements_per_sample() == shape.tokens * shape.width;
   };
   if (!is_one_layer && !std::ranges::all_of(parts, is_layer)) return std::nullopt;
 
+  const std::string name = op_name(node, "/attention");
   const auto rows = [&](Value value, std::int64_t width, std::string_view part) {
     if (graph_.shape(value).rank() == 3 && graph_.shape(value)[2] == width) return value;
     return reshape(graph_, unique_name(name + std::string(part)), value, {{shape.tokens, width}});

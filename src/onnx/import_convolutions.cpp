@@ -11,12 +11,11 @@
 namespace carillon {
 namespace {
 
-/// Converts filters from [out, in, height, width] to [height, width, in, out].
-std::vector<float> filters_of(const OnnxArray& weights, std::int64_t out) {
-  const Extents& shape = weights.shape;
+/// Converts filters from [out, in, ...] to [..., in, out].
+std::vector<float> filters_of(const OnnxArray& weights) {
   std::vector<float> values;
   values.reserve(weights.floats.size());
-  const std::int64_t in = shape[1], area = shape[2] * shape[3];
+  const std::int64_t out = weights.shape[0], in = weights.shape[1], area = weights.element_count() / (out * in);
   for (std::int64_t at = 0; at < area; ++at) {
     for (std::int64_t i = 0; i < in; ++i) {
       for (std::int64_t o = 0; o < out; ++o)
@@ -24,6 +23,13 @@ std::vector<float> filters_of(const OnnxArray& weights, std::int64_t out) {
     }
   }
   return values;
+}
+
+/// Gives the weights and biases of the next op, a convolution, to it.
+void give_filters(Importer& importer, const std::string& name, const OnnxArray& weights, const OnnxConstant& biases,
+                  std::string order) {
+  importer.give(name + "/weights", weights, {.order = std::move(order), .values = [&] { return filters_of(weights); }});
+  if (biases) importer.give(name + "/biases", *biases);
 }
 
 /// Adds a convolution along one axis of [batch, channels, length] as a convolution of images of width 1.
@@ -42,6 +48,7 @@ void add_conv_of_rows(Importer& importer, const OnnxNode& node, const OnnxConsta
   const Value rows = importer.arranged(node, x, {0, 2, 1});
   const Value images =
       reshape(graph, importer.unique_name(name + "/images"), rows, {.extents = {x.shape[2], 1, x.shape[1]}});
+  give_filters(importer, name, *weights, biases, "filters of rows");
   const Value y = conv2d(graph, name, images,
                          {.filters = weights->shape[0],
                           .kernel = weights->shape[2],
@@ -55,10 +62,6 @@ void add_conv_of_rows(Importer& importer, const OnnxNode& node, const OnnxConsta
                           .stride_width = 1,
                           .dilation_width = 1,
                           .pads = {pads.at(0), 0, pads.at(1), 0}});
-  OnnxArray of_images = *weights;
-  of_images.shape.push_back(1);
-  importer.give(name + "/weights", *weights, filters_of(of_images, weights->shape[0]));
-  if (biases) importer.give(name + "/biases", *biases);
   const std::int64_t length = graph.shape(y)[1];
   const Value back = reshape(graph, importer.unique_name(name + "/rows"), y, {.extents = {length, weights->shape[0]}});
   importer.set_output(node, Importer::placed(back, {batch_mark, weights->shape[0], length}, {0, 2, 1}));
@@ -81,6 +84,7 @@ void add_conv_of_volumes(Importer& importer, const OnnxNode& node, const OnnxCon
   const Value volumes = importer.arranged(node, x, {0, 2, 3, 4, 1});
   const Value images = reshape(graph, importer.unique_name(name + "/images"), volumes,
                                {.extents = {x.shape[2], x.shape[3] * depth, x.shape[1]}});
+  give_filters(importer, name, *weights, biases, "filters of volumes");
   const Value y = conv2d(graph, name, images,
                          {.filters = filters,
                           .kernel = weights->shape[2],
@@ -91,10 +95,6 @@ void add_conv_of_volumes(Importer& importer, const OnnxNode& node, const OnnxCon
                           .kernel_width = weights->shape[3],
                           .dilation_width = depth,
                           .pads = {pads[0], pads[1] * depth, pads[3], pads[4] * depth}});
-  OnnxArray of_images = *weights;
-  of_images.shape.pop_back();
-  importer.give(name + "/weights", *weights, filters_of(of_images, filters));
-  if (biases) importer.give(name + "/biases", *biases);
   const std::int64_t height = graph.shape(y)[1], width = graph.shape(y)[2] / depth;
   const Value back =
       reshape(graph, importer.unique_name(name + "/volumes"), y, {.extents = {height, width, depth, filters}});
@@ -108,14 +108,15 @@ struct ConvLayer {
   Initializer weights;
   std::optional<Initializer> biases;
   float l2_factor = 0.0f;
-  std::function<void()> share;  ///< called before the op is added
+  std::function<void(std::string order)> give;  ///< called before the op is added
 };
 
 /// Adds the convolution of images [batch, height, width, channels].
 Value convolved(Graph& graph, const ConvLayer& layer, Value images, const Windows& windows) {
-  layer.share();
-  const bool is_depthwise = layer.groups > 1 && layer.groups == layer.channels && layer.units == layer.channels;
-  if (is_depthwise && windows.suits_depthwise()) {
+  const bool is_depthwise =
+      layer.groups > 1 && layer.groups == layer.channels && layer.units == layer.channels && windows.suits_depthwise();
+  layer.give(is_depthwise ? "filters of channels" : fmt::format("filters of {} groups", layer.groups));
+  if (is_depthwise) {
     DepthwiseConv2dParams params{
         .kernel = windows.window[0], .weights = layer.weights, .biases = layer.biases, .l2_factor = layer.l2_factor};
     windows.set(params);
@@ -162,7 +163,8 @@ Placed convolved_parts(Importer& importer, const OnnxNode& node, const Placed& x
                   {.extents = {count, rows, shape[2], shape[3]}});
   value = pad(graph, importer.unique_name(layer.name + "/rows"), value,
               {.before = {0, 0, 0, 0}, .after = {0, kept - rows, 0, 0}});
-  return Importer::placed(value, {batch_mark, count, shape[3], kept, shape[2]}, {0, 1, 3, 4, 2}, BatchInFile::merged);
+  return Importer::placed(value, {batch_mark, count, shape[3], kept, shape[2]}, {0, 1, 3, 4, 2},
+                          BatchInFile::joined_with_next);
 }
 
 void add_conv(Importer& importer, const OnnxNode& node) {
@@ -187,17 +189,12 @@ void add_conv(Importer& importer, const OnnxNode& node) {
   const bool is_point = weights->shape[2] == 1 && weights->shape[3] == 1 && layer.groups == 1;
   const bool is_padded =
       importer.pads_of_reader.contains(node.input(0)) || node.integers("pads", {0, 0, 0, 0}) != Extents{0, 0, 0, 0};
-  layer.share = [&, name = layer.name] {
-    if (is_new) return;
-    importer.share(name + "/weights", *weights, fmt::format("filters of {} groups", layer.groups));
-    if (biases) importer.share(name + "/biases", *biases, "biases");
+  layer.give = [&](std::string order) {
+    if (!is_new) give_filters(importer, layer.name, *weights, biases, std::move(order));
   };
   Placed y;
   if (is_point && x.rank() == 4 && x.axes[2] < 0 && x.axes[3] < 0 && !is_padded) {
-    if (!is_new) {  // a conv2d has filters of another shape, so that it cannot share them
-      importer.share(layer.name + "/weights", *weights, "filters of a point");
-      if (biases) importer.share(layer.name + "/biases", *biases, "biases");
-    }
+    layer.give("filters of a point");  // a conv2d has filters of another shape, so that it cannot share them
     const Value value =
         dense(importer.graph(), layer.name, x.value,
               {.units = layer.units, .weights = layer.weights, .biases = layer.biases, .l2_factor = layer.l2_factor});
@@ -211,10 +208,6 @@ void add_conv(Importer& importer, const OnnxNode& node) {
       const Shape& shape = importer.graph().shape(value);
       y = Importer::placed(value, {batch_mark, shape[3], shape[1], shape[2]}, image_order);
     }
-  }
-  if (!is_new) {
-    importer.give(layer.name + "/weights", *weights, filters_of(*weights, filters));
-    if (biases) importer.give(layer.name + "/biases", *biases);
   }
   importer.set_output(node, std::move(y));
 }

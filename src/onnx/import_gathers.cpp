@@ -12,16 +12,9 @@
 namespace carillon {
 namespace {
 
-/// Returns `x` with `axis` in memory.
-Placed with_axis(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis) {
-  if (x.is_batch(axis)) importer.refuse(node, "does not keep the batch");
-  if (x.axes[axis] >= 0) return x;
-  return Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()), x.batch);
-}
-
 /// Adds a gather along `axis`. `params`: without the axis.
 Placed gathered_axis(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, GatherParams params) {
-  Placed y = with_axis(importer, node, x, axis);
+  Placed y = importer.with_axis(node, x, axis);
   const auto count = static_cast<std::int64_t>(params.indices.size());
   if (std::max(x.shape[axis], count) > max_folded) importer.refuse(node, "reads or makes an axis that is too long");
   importer.charge(node, 16 * (x.shape[axis] + count));
@@ -59,13 +52,11 @@ void add_gather(Importer& importer, const OnnxNode& node) {
   const std::int64_t extent = x.shape[axis];
   const auto count = static_cast<std::int64_t>(indices->integers.size());
   Extents places = indices->integers;
-  bool are_neighbours = true;
   for (std::int64_t& place : places) {
     if (place < 0) place += extent;
     if (place < 0 || place >= extent) importer.refuse(node, "reads an element that its input lacks");
-    are_neighbours = are_neighbours && place == places[0] + (&place - places.data());
   }
-  if (are_neighbours && indices->shape.size() <= 1) {
+  if (are_consecutive(places) && indices->shape.size() <= 1) {
     const Placed y = part_of(importer, node, x, axis, places[0], count, 1);
     return importer.set_output(node, indices->shape.empty() ? importer.without_axis(node, y, axis) : y);
   }
@@ -93,7 +84,8 @@ void add_expand(Importer& importer, const OnnxNode& node) {
   if (values != nullptr) return expand_constant(importer, node, *values, shape->integers);
   Placed x = importer.input(node);
   const std::size_t count = shape->integers.size();
-  if (x.lacks_batch() && shape->integers[0] == batch_mark) x = importer.with_batch(node, x, count);
+  if (x.lacks_batch() && shape->integers[0] == batch_mark)
+    x = importer.with_batch(node, x, Importer::placed(x.value, Extents(count, 1), {0}));
   if (count > x.file_rank()) importer.refuse(node, "adds an axis, which is not supported");
   Extents repeated = x.shape;
   for (std::size_t i = 0; i < count; ++i) {
@@ -300,53 +292,50 @@ std::vector<Extents> grid_of(Importer& importer, const OnnxNode& node, std::size
   return grid;
 }
 
-bool are_all(const Extents& indices, std::int64_t extent) {
-  bool is_range = static_cast<std::int64_t>(indices.size()) == extent;
-  for (std::size_t i = 0; i < indices.size() && is_range; ++i) is_range = indices[i] == static_cast<std::int64_t>(i);
-  return is_range;
+/// 0, 1, ..., count - 1
+Extents ascending_places(std::int64_t count) {
+  Extents places(static_cast<std::size_t>(count));
+  std::iota(places.begin(), places.end(), 0);
+  return places;
 }
 
-/// Replaces the elements of a grid.
+bool are_all(const Extents& indices, std::int64_t extent) {
+  return std::ssize(indices) == extent && indices == ascending_places(extent);
+}
+
+/// Replaces the elements of a grid by `updates`, beginning with the axis `axis` of the grid.
+Placed with_replaced(Importer& importer, const OnnxNode& node, const Placed& x, const Placed& updates,
+                     const std::vector<Extents>& grid, std::size_t axis) {
+  while (axis < grid.size() && are_all(grid[axis], x.shape[axis])) ++axis;
+  if (axis == grid.size()) return updates;
+  // Each element of the axis comes from x or, if the grid has its index, from the rows that follow x.
+  Extents kept = grid[axis], places = ascending_places(x.shape[axis]);
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    if (kept[i] < 0) kept[i] += x.shape[axis];
+    const bool is_new = kept[i] >= 0 && kept[i] < x.shape[axis] && places[static_cast<std::size_t>(kept[i])] == kept[i];
+    if (!is_new) importer.refuse(node, "writes an element twice, or one that its input lacks");
+    places[static_cast<std::size_t>(kept[i])] = x.shape[axis] + static_cast<std::int64_t>(i);
+  }
+  const Placed rows = gathered_axis(importer, node, x, axis, {.indices = kept});
+  const Placed parts[] = {x, with_replaced(importer, node, rows, updates, grid, axis + 1)};
+  return gathered_axis(importer, node, joined(importer, node, parts, axis), axis, {.indices = places});
+}
+
 void add_scatter(Importer& importer, const OnnxNode& node) {
   if (node.text("reduction", "none") != "none") importer.refuse(node, "adds elements, which is not supported");
   const Placed updates = importer.input(node, 2);
-  if (updates.batch != BatchInFile::own_axis) importer.refuse(node, "does not keep the batch");
+  if (updates.batch != BatchInFile::own_axis || !updates.is_batch(0)) importer.refuse(node, "does not keep the batch");
   const OnnxConstant known = importer.shaped_constant(node.input(0));
   Extents shape = known ? known->shape : importer.input(node).shape;
   if (known && known->repeats_batch) shape[0] = batch_mark;
-  const std::size_t rank = shape.size();
-  const std::vector<Extents> grid = grid_of(importer, node, rank);
-  if (updates.rank() != rank) importer.refuse(node, "has updates of another shape than its indices");
-  bool replaces_all = true;
-  Placed new_values = updates, old_values = known ? updates : importer.input(node);
-  for (std::size_t k = 0; k < rank; ++k) {
-    if (updates.shape[k] != static_cast<std::int64_t>(grid[k].size()))
+  const std::vector<Extents> grid = grid_of(importer, node, shape.size());
+  for (std::size_t k = 0; k < grid.size(); ++k) {
+    if (updates.rank() != grid.size() || updates.shape[k] != static_cast<std::int64_t>(grid[k].size()))
       importer.refuse(node, "has updates of another shape than its indices");
-    if (are_all(grid[k], shape[k])) continue;
-    if (k == 0 || known) importer.refuse(node, "replaces a part of a constant, which is not supported");
-    replaces_all = false;
-    Extents places(static_cast<std::size_t>(shape[k]), -1);  // for each element of the axis: its place in the updates
-    Extents kept = grid[k];
-    for (std::size_t i = 0; i < grid[k].size(); ++i) {
-      std::int64_t& index = kept[i];
-      if (index < 0) index += shape[k];
-      if (index < 0 || index >= shape[k] || places[static_cast<std::size_t>(index)] != -1)
-        importer.refuse(node, "writes an element twice, or one that its input lacks");
-      places[static_cast<std::size_t>(index)] = static_cast<std::int64_t>(i);
-    }
-    new_values = gathered_axis(importer, node, new_values, k, {.indices = places});
-    old_values = gathered_axis(importer, node, old_values, k, {.indices = kept});
-    old_values = gathered_axis(importer, node, old_values, k, {.indices = places});
+    if (!are_all(grid[k], shape[k]) && (k == 0 || known))
+      importer.refuse(node, "replaces a part of a constant or of the batch, which is not supported");
   }
-  if (replaces_all) return importer.set_output(node, updates);
-  // y = x - (x at the grid, 0 elsewhere) + (updates at the grid, 0 elsewhere)
-  Graph& graph = importer.graph();
-  const Placed& x = importer.input(node);
-  const std::vector<int> order = ascending(rank);
-  const Value removed = scale(graph, importer.op_name(node), importer.arranged(node, old_values, order), -1.0f);
-  const Value rest = add(graph, importer.op_name(node), importer.natural(node, x), removed);
-  const Value y = add(graph, importer.op_name(node), rest, importer.arranged(node, new_values, order));
-  importer.set_output(node, Importer::placed(y, shape, order));
+  importer.set_output(node, known ? updates : with_replaced(importer, node, importer.input(node), updates, grid, 0));
 }
 
 constexpr Operator operators[] = {{"Expand", add_expand, true},

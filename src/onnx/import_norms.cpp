@@ -27,12 +27,13 @@ void add_batch_norm(Importer& importer, const OnnxNode& node) {
   const std::string name = importer.layer_name(node, *gamma);
   // ONNX's momentum is the weight of the old value. The rounding turns 1 - 0.9f into 0.1.
   const double momentum = std::round((1.0 - static_cast<double>(node.number("momentum", 0.9f))) * 1e6) / 1e6;
-  const Value value = batch_norm(importer.graph(), name, importer.arranged(node, x, order),
-                                 {.epsilon = node.number("epsilon", 1e-5f), .momentum = static_cast<float>(momentum)});
+  const Value images = importer.arranged(node, x, order);
   importer.give(name + "/gamma", *gamma);
   importer.give(name + "/beta", *beta);
-  importer.give(name + "/moving_mean", *mean);
-  importer.give(name + "/moving_variance", *variance);
+  importer.give_buffer(name + "/moving_mean", *mean);
+  importer.give_buffer(name + "/moving_variance", *variance);
+  const Value value = batch_norm(importer.graph(), name, images,
+                                 {.epsilon = node.number("epsilon", 1e-5f), .momentum = static_cast<float>(momentum)});
   importer.set_output(node, Importer::placed(value, x.shape, order, x.batch));
 }
 
@@ -44,9 +45,9 @@ void add_layer_norm(Importer& importer, const OnnxNode& node) {
   const OnnxConstant beta = node.input(2).empty() ? nullptr : importer.floats(node, 2);
   const std::string name = importer.layer_name(node, *gamma);
   const Placed rows = importer.with_last(node, x, static_cast<int>(x.rank()) - 1);
-  const Value value = layer_norm(importer.graph(), name, rows.value, {.epsilon = node.number("epsilon", 1e-5f)});
   importer.give(name + "/gamma", *gamma);
   if (beta) importer.give(name + "/beta", *beta);
+  const Value value = layer_norm(importer.graph(), name, rows.value, {.epsilon = node.number("epsilon", 1e-5f)});
   importer.set_output(node, with_value(rows, value));
 }
 

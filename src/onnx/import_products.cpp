@@ -37,8 +37,10 @@ void add_dense(Importer& importer, const OnnxNode& node, const OnnxArray& weight
   const bool per_position = x.rank() > 2;
   const Placed rows = importer.with_last(node, x, static_cast<int>(x.rank()) - 1);
   if (!is_new) {
-    importer.share(name + "/weights", weights, turned ? "turned matrix" : "matrix");
-    if (biases) importer.share(name + "/biases", *biases, "biases");
+    Stored matrix;
+    if (turned) matrix = {.order = "turned", .values = [&] { return transposed(weights.floats, out, in); }};
+    importer.give(name + "/weights", weights, matrix);
+    if (biases) importer.give(name + "/biases", *biases);
   }
   const Value value = dense(importer.graph(), name, rows.value,
                             {.units = units,
@@ -46,10 +48,6 @@ void add_dense(Importer& importer, const OnnxNode& node, const OnnxArray& weight
                              .biases = biases ? std::optional(Initializer{}) : std::nullopt,
                              .l2_factor = importer.settings().regularization,
                              .per_position = per_position});
-  if (!is_new) {
-    importer.give(name + "/weights", weights, turned ? transposed(weights.floats, out, in) : weights.floats);
-    if (biases) importer.give(name + "/biases", *biases);
-  }
   Placed y = with_value(rows, value);
   y.shape.back() = units;
   importer.alias(output, std::move(y));
@@ -66,19 +64,21 @@ void add_gemm(Importer& importer, const OnnxNode& node) {
 /// Returns an operand of a matrix product. The last two axes are the matrices; sets `is_transposed` if they are
 /// transposed in memory.
 Value matrices(Importer& importer, const OnnxNode& node, const Placed& x, bool& is_transposed) {
-  std::vector<int> turned = ascending(x.rank());
+  if (x.batch_axis() + 2 >= x.rank()) importer.refuse(node, "does not keep the batch");
+  const std::vector<int> order = natural_order(x);
+  std::vector<int> turned = order;
   std::swap(turned[x.rank() - 1], turned[x.rank() - 2]);
   is_transposed = stored_order(x) == turned;
-  return importer.arranged(node, x, is_transposed ? turned : ascending(x.rank()));
+  return importer.arranged(node, x, is_transposed ? turned : order);
 }
 
 /// Adds the matrix product of two values. An array that is no dense layer's weights is a value, too.
 void add_product(Importer& importer, const OnnxNode& node) {
   Placed a = importer.input_or_parameter(node, 0), b = importer.input_or_parameter(node, 1);
   if (a.lacks_batch() && b.lacks_batch()) importer.refuse(node, "multiplies arrays, which is not supported");
-  a = importer.with_batch(node, a, b.rank());
-  b = importer.with_batch(node, b, a.rank());
-  if (a.rank() != b.rank() || a.rank() < 3) {
+  a = importer.with_batch(node, a, b);
+  b = importer.with_batch(node, b, a);
+  if (a.rank() != b.rank() || a.rank() < 3 || a.batch_axis() != b.batch_axis()) {
     importer.refuse(node, "multiplies values of these shapes, which is not supported");
   }
   if (std::optional<Placed> y = importer.fused_attention(node, a, b)) return importer.set_output(node, std::move(*y));
@@ -96,7 +96,7 @@ void add_product(Importer& importer, const OnnxNode& node) {
   Extents shape = a.shape;
   shape.back() = b.shape.back();
   importer.set_output(node,
-                      Importer::placed(y, std::move(shape), ascending(a.rank()), a.merges_batch() ? a.batch : b.batch));
+                      Importer::placed(y, std::move(shape), natural_order(a), a.merges_batch() ? a.batch : b.batch));
 }
 
 void add_matmul(Importer& importer, const OnnxNode& node) {
@@ -153,7 +153,7 @@ Lettered lettered(Importer& importer, const OnnxNode& node, int i, std::string l
     importer.refuse(node, "has another number of axes than its equation");
   if (of.x.lacks_batch()) {
     of.letters.insert(of.letters.begin(), batch);
-    of.x = importer.with_batch(node, of.x, of.letters.size());
+    of.x.batch = BatchInFile::own_axis;
   }
   return of;
 }

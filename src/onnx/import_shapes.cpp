@@ -13,32 +13,13 @@ namespace {
 /// Joins the axes before `axis` in the file, and the axes from it on.
 void add_flatten(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
-  const std::int64_t given = node.integer("axis", 1), rank = static_cast<std::int64_t>(x.file_rank());
+  const Extents shape = x.file_shape();
+  const std::int64_t given = node.integer("axis", 1), rank = std::ssize(shape);
   const std::int64_t axis = given < 0 ? given + rank : given;
-  if (axis < 1 || axis > rank || !x.is_batch(0)) importer.refuse(node, "does not keep the batch");
-  const std::size_t first = axis == rank ? x.rank() : x.own_axis(static_cast<std::size_t>(axis));
-  std::int64_t rows = 1, columns = 1;
-  for (std::size_t i = 1; i < x.rank(); ++i) (i < first ? rows : columns) *= x.shape[i];
-  if (rows == 1) return importer.set_output(node, importer.reshaped(node, x, {batch_mark, columns}));
-  Placed y = importer.reshaped(node, x, {batch_mark, rows, columns});
-  y.batch = BatchInFile::merged;
-  importer.set_output(node, std::move(y));
-}
-
-/// Reshapes a value whose batch is absent in the file.
-void reshape_parameter(Importer& importer, const OnnxNode& node, const Placed& x, Extents shape) {
-  std::int64_t all = 1, known = 1;
-  for (std::size_t i = 1; i < x.rank(); ++i) all *= x.shape[i];
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 0 && i + 1 < x.rank()) shape[i] = x.shape[i + 1];
-    if (shape[i] != -1 && (shape[i] <= 0 || __builtin_mul_overflow(known, shape[i], &known)))
-      importer.refuse(node, "has an invalid shape");
-  }
-  std::ranges::replace(shape, -1, all / known);
-  shape.insert(shape.begin(), batch_mark);
-  Placed y = importer.reshaped(node, x, shape);
-  y.batch = BatchInFile::absent;
-  importer.set_output(node, std::move(y));
+  if (axis < 0 || axis > rank) importer.refuse(node, "has an axis that its input lacks");
+  Extents flat{1, 1};
+  for (std::int64_t i = 0; i < rank; ++i) flat[i < axis ? 0 : 1] *= shape[static_cast<std::size_t>(i)];
+  importer.set_output(node, importer.reshaped(node, x, flat));
 }
 
 /// The only reader of the output if it normalises groups of channels that a Reshape made: PyTorch exports a group norm
@@ -46,8 +27,8 @@ void reshape_parameter(Importer& importer, const OnnxNode& node, const Placed& x
 const OnnxNode* reader_of_groups(Importer& importer, const OnnxNode& node, const Placed& x, const Extents& shape) {
   const OnnxNode* const norm = importer.sole_reader(node.output());
   const bool are_groups = norm != nullptr && norm->type() == "InstanceNormalization" && shape.size() == 3 &&
-                          x.rank() > 2 && x.batch == BatchInFile::own_axis && x.is_batch(0) && shape[1] >= 1 &&
-                          x.shape[1] % shape[1] == 0;
+                          shape[0] == batch_mark && x.rank() > 2 && x.batch == BatchInFile::own_axis && x.is_batch(0) &&
+                          shape[1] >= 1 && x.shape[1] % shape[1] == 0;
   if (!are_groups) return nullptr;
   const OnnxNode* const back = importer.sole_reader(norm->output());
   if (back == nullptr || back->type() != "Reshape") return nullptr;
@@ -65,44 +46,42 @@ const OnnxNode* reader_of_groups(Importer& importer, const OnnxNode& node, const
   return norm;
 }
 
+/// The shape that a Reshape of `x` requests, without 0 and -1.
+Extents requested_shape(Importer& importer, const OnnxNode& node, const Placed& x) {
+  Extents shape = importer.integers(node, 1, "shape").value_or(Extents{});
+  if (shape.empty()) importer.refuse(node, "does not keep the batch");
+  if (shape.size() > max_axes) importer.refuse(node, "has too many axes");
+  const Extents from = x.file_shape();
+  const bool keeps_zeros = node.integer("allowzero", 0) != 0;
+  std::int64_t all = 1, known = 1, unknown = 1;
+  for (const std::int64_t extent : from) all *= extent;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0 && !keeps_zeros && i < from.size()) shape[i] = from[i];
+    if (shape[i] != -1 && (shape[i] <= 0 || __builtin_mul_overflow(known, shape[i], &known)))
+      importer.refuse(node, "has an invalid shape");
+  }
+  // A file that was exported for a batch of one has extents without the batch.
+  const bool has_batch = !x.lacks_batch() && known % batch_mark != 0 && x.is_batch(0);
+  const bool has_unknown = std::ranges::find(shape, -1) != shape.end();
+  if (has_batch && shape[0] != -1 && (shape[0] == 1 || !has_unknown)) {
+    shape[0] *= batch_mark;
+    if (__builtin_mul_overflow(known, batch_mark, &known)) importer.refuse(node, "has an invalid shape");
+  }
+  if (has_unknown) unknown = all / known;
+  if (std::ranges::count(shape, -1) > 1 || unknown * known != all)
+    importer.refuse(node, "has another number of elements than its input");
+  std::ranges::replace(shape, -1, unknown);
+  return shape;
+}
+
 void add_reshape(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
-  Extents shape = importer.integers(node, 1, "shape").value_or(Extents{});
-  if (shape.size() > max_axes) importer.refuse(node, "has too many axes");
-  const bool keeps_zeros = node.integer("allowzero", 0) != 0;
-  if (x.lacks_batch()) return reshape_parameter(importer, node, x, std::move(shape));
-  const std::size_t merged = x.merges_batch() ? 1 : 0;
-  std::int64_t all = 1, known = 1, unknown = -1;
-  for (std::size_t i = 1; i < x.rank(); ++i) all *= x.shape[i];
-  if (shape.empty()) importer.refuse(node, "does not keep the batch");
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 0 && !keeps_zeros && i + merged < x.rank()) {
-      shape[i] = i == 0 && merged > 0 ? batch_mark * x.shape[1] : x.shape[i + merged];
-    }
-    if (shape[i] == -1) {
-      unknown = static_cast<std::int64_t>(i);
-    } else if (i > 0 && (shape[i] <= 0 || __builtin_mul_overflow(known, shape[i], &known))) {
-      importer.refuse(node, "has an invalid shape");
-    }
-  }
-  const auto divided = [&](std::int64_t divisor) {
-    if (divisor <= 0 || all % divisor != 0) importer.refuse(node, "has another number of elements than its input");
-    return all / divisor;
-  };
-  if (unknown == 0) shape[0] = batch_mark * divided(known);
-  if (shape[0] == 1 && merged == 0 && known == all) shape[0] = batch_mark;  // the file was exported for a batch of one
-  if (shape[0] < batch_mark || shape[0] % batch_mark != 0) importer.refuse(node, "does not keep the batch");
-  const std::int64_t windows = shape[0] / batch_mark;  // per sample
-  if (unknown > 0) shape[static_cast<std::size_t>(unknown)] = divided(known * windows);
-  shape[0] = batch_mark;
-  if (windows == 1 && reader_of_groups(importer, node, x, shape) != nullptr) {
+  const Extents shape = requested_shape(importer, node, x);
+  if (reader_of_groups(importer, node, x, shape) != nullptr) {
     importer.groups_of_reader[node.output()] = shape[1];
     return importer.set_output(node, x);  // the norm keeps the order in memory
   }
-  if (windows > 1) shape.insert(shape.begin() + 1, windows);
-  Placed y = importer.reshaped(node, x, shape);
-  if (windows > 1) y.batch = BatchInFile::merged;
-  importer.set_output(node, std::move(y));
+  importer.set_output(node, importer.reshaped(node, x, shape));
 }
 
 void add_squeeze(Importer& importer, const OnnxNode& node) {
@@ -123,15 +102,13 @@ void add_squeeze(Importer& importer, const OnnxNode& node) {
 Placed padded(Importer& importer, const OnnxNode& node, const Placed& given, const Extents& before,
               const Extents& after, float value) {
   Placed x = given;
-  bool is_stored = true, changes = false;
+  bool changes = false;
   for (std::size_t i = 0; i < x.rank(); ++i) {
     if (before[i] == 0 && after[i] == 0) continue;
-    if (x.is_batch(i)) importer.refuse(node, "does not keep the batch");
+    x = importer.with_axis(node, x, i);
     changes = true;
-    is_stored = is_stored && x.axes[i] >= 0;
   }
   if (!changes) return x;
-  if (!is_stored) x = Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()), x.batch);
   const std::size_t rank = importer.graph().shape(x.value).rank();
   PadParams params{.before = Extents(rank - 1, 0), .after = Extents(rank - 1, 0), .value = value};
   for (std::size_t i = 0; i < x.rank(); ++i) {
@@ -200,12 +177,30 @@ Placed part_of(Importer& importer, const OnnxNode& node, const Placed& x, std::s
     after[axis] = first + count - x.shape[axis];
     return padded(importer, node, x, before, after, 0.0f);
   }
-  if (x.is_batch(axis)) importer.refuse(node, "does not keep the batch");
-  Placed y = x.axes[axis] >= 0 ? x : Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()), x.batch);
+  Placed y = importer.with_axis(node, x, axis);
   y.value = slice(importer.graph(), importer.op_name(node), y.value,
                   {.axis = y.axes[axis], .first = first, .count = count, .step = step});
   y.shape[axis] = count;
   return y;
+}
+
+Placed joined(Importer& importer, const OnnxNode& node, std::span<const Placed> parts, std::size_t axis) {
+  const Placed& first = parts.front();
+  if (first.is_batch(axis)) importer.refuse(node, "does not keep the batch");
+  const std::vector<int> order = first.axes[axis] >= 0 ? stored_order(first) : natural_order(first);
+  std::vector<Value> values;
+  Extents shape = first.shape;
+  shape[axis] = 0;
+  for (const Placed& x : parts) {
+    bool fits = x.rank() == first.rank() && x.batch == first.batch && x.batch_axis() == first.batch_axis();
+    for (const int own : stored_order(x)) fits = fits && std::ranges::find(order, own) != order.end();
+    if (!fits) importer.refuse(node, "has inputs of different shapes");
+    values.push_back(importer.arranged(node, x, order));
+    shape[axis] += x.shape[axis];
+  }
+  const auto own = std::ranges::find(order, static_cast<int>(axis)) - order.begin();
+  const Value y = concat(importer.graph(), importer.op_name(node), values, {.axis = own});
+  return Importer::placed(y, std::move(shape), order, first.batch);
 }
 
 namespace {
@@ -240,9 +235,7 @@ void add_slice(Importer& importer, const OnnxNode& node) {
 /// Divides an axis into parts.
 std::vector<Placed> parts_of(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis,
                              const Extents& sizes) {
-  if (x.is_batch(axis)) importer.refuse(node, "does not keep the batch");
-  const Placed whole =
-      x.axes[axis] >= 0 ? x : Importer::placed(importer.natural(node, x), x.shape, ascending(x.rank()), x.batch);
+  const Placed whole = importer.with_axis(node, x, axis);
   const std::vector<Value> values =
       split(importer.graph(), importer.op_name(node), whole.value, {.axis = whole.axes[axis], .sizes = sizes});
   std::vector<Placed> parts;
@@ -310,26 +303,10 @@ void add_sequence_at(Importer& importer, const OnnxNode& node) {
 
 void add_concat(Importer& importer, const OnnxNode& node) {
   // Constants may come first, for example class tokens that a later node repeats for each sample.
-  const Placed first = importer.input_or_parameter(node, 0);
-  const std::size_t axis = importer.axis(node, node.integer("axis", 0), first);
-  if (first.is_batch(axis)) importer.refuse(node, "does not keep the batch");
-  const std::vector<int> order = first.axes[axis] >= 0 ? stored_order(first) : ascending(first.rank());
-  std::vector<Value> values;
-  Extents shape = first.shape;
-  shape[axis] = 0;
-  for (int i = 0; i < node.input_count(); ++i) {
-    const Placed x = importer.input_or_parameter(node, i);
-    if (x.rank() != first.rank() || x.batch != first.batch) importer.refuse(node, "has inputs of different shapes");
-    std::vector<int> all = order;  // and axes that only this input stores
-    for (const int own : stored_order(x)) {
-      if (std::ranges::find(all, own) == all.end()) importer.refuse(node, "has inputs of different shapes");
-    }
-    values.push_back(importer.arranged(node, x, all));
-    shape[axis] += x.shape[axis];
-  }
-  const auto own = std::ranges::find(order, static_cast<int>(axis)) - order.begin();
-  const Value y = concat(importer.graph(), importer.op_name(node), values, {.axis = own});
-  importer.set_output(node, Importer::placed(y, std::move(shape), order, first.batch));
+  std::vector<Placed> parts;
+  for (int i = 0; i < node.input_count(); ++i) parts.push_back(importer.input_or_parameter(node, i));
+  if (parts.empty()) importer.refuse(node, "has no inputs");
+  importer.set_output(node, joined(importer, node, parts, importer.axis(node, node.integer("axis", 0), parts.front())));
 }
 
 void add_unsqueeze(Importer& importer, const OnnxNode& node) {
@@ -341,7 +318,7 @@ void add_unsqueeze(Importer& importer, const OnnxNode& node) {
   for (const std::int64_t axis : axes) places.push_back(importer.axis(node, axis, rank));
   std::ranges::sort(places);
   for (const std::size_t in_file : places) {
-    const std::size_t place = y.own_axis(in_file);
+    const std::size_t place = y.merges_batch() && in_file <= y.joined_axis() ? in_file : y.own_axis(in_file);
     if (place > y.rank()) importer.refuse(node, "has an axis that its input lacks");
     y.shape.insert(y.shape.begin() + static_cast<std::ptrdiff_t>(place), 1);
     y.axes.insert(y.axes.begin() + static_cast<std::ptrdiff_t>(place), -1);
@@ -361,8 +338,10 @@ void add_transpose(Importer& importer, const OnnxNode& node) {
     y.axes.push_back(x.axes[0]);
   }
   for (const std::int64_t axis : order) {
-    const std::size_t from = importer.axis(node, axis, x), count = x.merges_batch() && x.is_batch(from) ? 2 : 1;
-    for (std::size_t i = from; i < from + count; ++i) {
+    const std::size_t from = importer.axis(node, axis, x);
+    const bool is_joined = x.merges_batch() && x.is_batch(from);
+    const std::size_t first = is_joined ? x.joined_axis() : from, count = is_joined ? 2 : 1;
+    for (std::size_t i = first; i < first + count; ++i) {
       y.shape.push_back(x.shape[i]);
       y.axes.push_back(x.axes[i]);
     }

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "kernels/dropout/dropout.h"
-#include "kernels/elementwise/elementwise.h"
 #include "kernels/image_input/image_input.h"
 #include "src/graph/passes.h"
 #include "src/models/layers.h"
@@ -50,25 +48,26 @@ std::string Importer::layer_name(const OnnxNode& node, const OnnxArray& weights)
   return unique_name(stripped(std::move(name), node.type()));
 }
 
-void Importer::share(const std::string& variable, const OnnxArray& original, std::string_view kind) {
-  if (original.name.empty() || original.is_derived) return;
-  const std::string key = fmt::format("{} {} {}", kind, original.name, fmt::join(original.shape, ","));
-  const auto [first, is_first] = variables_.emplace(key, variable);
-  if (is_first) return;
-  graph_.share_parameter(variable, first->second);
-  sharing_.insert(variable);
+void Importer::give(const std::string& variable, const OnnxArray& array, const Stored& stored) {
+  if (!array.name.empty() && !array.is_derived) {
+    const std::string key = fmt::format("{} {} {}", stored.order, array.name, fmt::join(array.shape, ","));
+    const auto [first, is_first] = variables_.emplace(key, variable);
+    if (!is_first) return graph_.share_parameter(variable, first->second);
+  }
+  give_values(variable, array, stored);
 }
 
-void Importer::give(const std::string& variable, const OnnxArray& original, std::vector<float> values) {
-  if (sharing_.contains(variable)) return;
-  elements_ += static_cast<std::int64_t>(values.size());
+void Importer::give_buffer(const std::string& buffer, const OnnxArray& array) { give_values(buffer, array, {}); }
+
+void Importer::give_values(const std::string& name, const OnnxArray& array, const Stored& stored) {
+  elements_ += array.element_count();
   if (elements_ > most_elements)
     fail(ExitCode::data, "{}: its layers read too many values", source_.file.path().string());
   // Two variables of one array cannot both have its name.
-  const bool has_own_name = original.name.empty() || original.is_derived || !is_line(original.name) ||
-                            !given_names_.insert(original.name).second;
-  original_names_[variable] = has_own_name ? variable : original.name;
-  if (!source_.options.fresh_weights) given_.push_back({variable, std::move(values)});
+  const bool has_array_name = stored.keeps_name && !array.name.empty() && !array.is_derived && is_line(array.name) &&
+                              given_names_.insert(array.name).second;
+  original_names_[name] = has_array_name ? array.name : name;
+  if (!source_.options.fresh_weights) given_.push_back({name, stored.values ? stored.values() : array.floats});
 }
 
 const OnnxNode* Importer::sole_reader(const std::string& value) const {
@@ -208,25 +207,14 @@ void Importer::place_input() {
   }
 }
 
-namespace {
-
-/// Whether a list of indices selects neighbouring elements in order. A gather of other elements is not folded if the
-/// array is trained: elements that are selected several times must stay equal.
-bool are_neighbours(const OnnxArray& indices) {
-  for (std::size_t i = 1; i < indices.integers.size(); ++i) {
-    if (indices.integers[i] != indices.integers[0] + static_cast<std::int64_t>(i)) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
 bool Importer::add_constant(const OnnxNode& node, std::span<const OnnxConstant> inputs) {
   if (!can_fold(node.type()) || repeats_for_samples(node)) return false;
   if (node.type() == "Gather" && inputs.size() > 1 && inputs[0] && inputs[1]) {
     const OnnxArray& array = *inputs[0];
+    // A gather of other elements is not folded if the array is trained: elements that are selected several times must
+    // stay equal.
     const bool is_trained = array.has_floats && !array.name.empty() && !array.is_derived && !array.shape.empty();
-    if (is_trained && !inputs[1]->has_floats && !are_neighbours(*inputs[1])) return false;
+    if (is_trained && !inputs[1]->has_floats && !are_consecutive(inputs[1]->integers)) return false;
   }
   const OnnxConstant folded = fold_with_batch(node, inputs, operator_set(), source_.file);
   for (const OnnxConstant& one : inputs) charge(node, one && !one->is_hollow ? one->element_count() : 0);
@@ -275,12 +263,7 @@ void Importer::add_unchecked(const OnnxNode& node) {
   }
   if (node.type() == "Shape" && !are_constant) {
     // The node needs only the shape of its input, which is known.
-    OnnxArray known{.shape = input(node).shape, .has_floats = true, .floats = {}, .integers = {}, .name = {}};
-    if (input(node).batch != BatchInFile::own_axis) {
-      const std::size_t batch = input(node).batch_axis();
-      if (input(node).merges_batch()) known.shape[batch + 1] *= batch_mark;
-      known.shape.erase(known.shape.begin() + static_cast<std::ptrdiff_t>(batch));
-    }
+    OnnxArray known{.shape = input(node).file_shape(), .has_floats = true, .floats = {}, .integers = {}, .name = {}};
     const OnnxConstant only[] = {std::make_shared<const OnnxArray>(std::move(known))};
     constants_[node.output()] = fold(node, only, operator_set(), source_.file);
     return;
@@ -300,48 +283,6 @@ void Importer::add_unchecked(const OnnxNode& node) {
       refuse(node, "reads a value that was computed from arrays only, which is not supported");
   }
   found->add(*this, node);
-}
-
-/// Adds a node of a drop path. A drop path multiplies x by a mask, floor(kept + uniform) or (uniform < kept), and may
-/// divide by kept. Returns false for other nodes.
-bool Importer::add_draw(const OnnxNode& node) {
-  const std::string& y = node.output();
-  if (node.type() == "RandomUniformLike" || node.type() == "RandomUniform") {
-    const OnnxConstant like = node.type() == "RandomUniformLike" ? constant(node, 0) : nullptr;
-    const Extents shape = like ? like->shape : node.integers("shape");
-    if (shape.empty() || std::count(shape.begin() + 1, shape.end(), 1) + 1 != std::ssize(shape)) {
-      refuse(node, "draws several numbers for each sample, which is not supported");
-    }
-    draws_[y] = {};
-    return true;
-  }
-  const auto first = draws_.find(node.input(0)), second = draws_.find(node.input(1));
-  if (first == draws_.end() && second == draws_.end()) return false;
-  const bool is_first = first != draws_.end();
-  const Draw draw = is_first ? first->second : second->second;
-  const OnnxConstant other = constant(node, is_first ? 1 : 0);
-  const std::optional<float> number =
-      other && other->has_floats && other->floats.size() == 1 ? std::optional(other->floats[0]) : std::nullopt;
-  if (node.type() == "Cast") {
-    draws_[y] = draw;
-  } else if (node.type() == "Floor" && draw.kept && !draw.is_divided) {
-    draws_[y] = {.kept = draw.kept, .is_mask = true};
-  } else if (node.type() == "Less" && number && !draw.kept) {
-    draws_[y] = {.kept = is_first ? *number : 1.0f - *number, .is_mask = true};
-  } else if (node.type() == "Add" && number && !draw.kept) {
-    draws_[y] = {.kept = number};
-  } else if (node.type() == "Div" && is_first && number && draw.kept == number) {
-    draws_[y] = {.kept = number, .is_mask = draw.is_mask, .is_divided = true};
-  } else if (node.type() == "Mul" && draw.is_mask && is_placed(node, is_first ? 1 : 0) && *draw.kept > 0.0f &&
-             *draw.kept <= 1.0f) {
-    const Placed x = input(node, is_first ? 1 : 0);
-    Value value = drop_path(graph_, op_name(node), x.value, {.rate = 1.0f - *draw.kept});
-    if (!draw.is_divided) value = scale(graph_, op_name(node, "/scale"), value, *draw.kept);
-    placed_[y] = with_value(x, value);
-  } else {
-    refuse(node, "uses random numbers in a way that is not supported");
-  }
-  return true;
 }
 
 void Importer::check_given() const {
@@ -377,9 +318,8 @@ Value Importer::run() {
     fail(ExitCode::data, "{}: its output '{}' is not [batch, outputs]", source_.file.path().string(), printable(end_));
   }
   remove_unread(graph_, {&value, 1});
-  constexpr std::size_t most_ops = 10'000;  // the limit of network descriptions
-  if (graph_.nodes().size() > most_ops)
-    fail(ExitCode::data, "{}: the network has more than {} ops", source_.file.path().string(), most_ops);
+  if (graph_.nodes().size() > max_network_ops)
+    fail(ExitCode::data, "{}: the network has more than {} ops", source_.file.path().string(), max_network_ops);
   return value;
 }
 

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -33,8 +34,9 @@ namespace carillon {
 /// How the shape of a value in the file contains the batch.
 enum class BatchInFile {
   own_axis,
-  merged,  ///< the file joins the batch and the axis after it into one axis, for example images and their windows
-  absent,  ///< the file computes the value from arrays only, so it is the same for each sample
+  joined_with_next,      ///< the batch and the axis after it are one axis, for example images and their windows
+  joined_with_previous,  ///< the axis before the batch and the batch are one axis, for example tokens and images
+  absent,                ///< the file computes the value from arrays only, so it is the same for each sample
 };
 
 /// A value of the network, with its shape in ONNX.
@@ -51,18 +53,29 @@ struct Placed {
   std::size_t rank() const { return shape.size(); }
   /// The number of axes in the file.
   std::size_t file_rank() const { return rank() - (batch == BatchInFile::own_axis ? 0 : 1); }
-  bool merges_batch() const { return batch == BatchInFile::merged; }
+  bool merges_batch() const {
+    return batch == BatchInFile::joined_with_next || batch == BatchInFile::joined_with_previous;
+  }
   bool lacks_batch() const { return batch == BatchInFile::absent; }
   std::size_t batch_axis() const { return static_cast<std::size_t>(std::ranges::find(axes, 0) - axes.begin()); }
-  /// Converts an axis in the file to an axis of `shape`.
+  /// The first of the two axes that the file joins.
+  std::size_t joined_axis() const { return batch_axis() - (batch == BatchInFile::joined_with_previous ? 1 : 0); }
+  /// Converts an axis in the file to an axis of `shape`. Converts the joined axis to the batch.
   std::size_t own_axis(std::size_t in_file) const {
-    return in_file + (lacks_batch() || (merges_batch() && in_file > batch_axis()) ? 1 : 0);
+    if (merges_batch() && in_file == joined_axis()) return batch_axis();
+    return in_file + (lacks_batch() || (merges_batch() && in_file > joined_axis()) ? 1 : 0);
   }
+  /// The shape in the file.
+  std::vector<std::int64_t> file_shape() const;
   bool is_batch(std::size_t axis) const { return axes[axis] == 0; }
 };
 
 /// The axes of `placed` that exist in memory, in the order in memory.
 std::vector<int> stored_order(const Placed& placed);
+/// The batch, then the other axes in their order in ONNX.
+std::vector<int> natural_order(const Placed& placed);
+/// Whether each index is the index before it plus 1.
+bool are_consecutive(const Extents& indices);
 /// 0, 1, ..., count - 1
 std::vector<int> ascending(std::size_t count);
 /// The order in memory of the axes of an image [batch, channels, height, width]: channels are last.
@@ -98,6 +111,13 @@ struct Source {
   std::map<std::string, std::size_t> producers;
 };
 
+/// How a variable stores an array of the file.
+struct Stored {
+  std::string order;                           ///< names the order of the values in memory; empty: as in the file
+  std::function<std::vector<float>()> values;  ///< returns the values in this order; null: the values of the array
+  bool keeps_name = true;                      ///< exports write the variable with the array's name
+};
+
 class Importer;
 
 /// Adds the ops that compute the node.
@@ -117,6 +137,8 @@ std::span<const Operator> product_operators();
 std::span<const Operator> reduction_operators();
 std::span<const Operator> shape_operators();
 
+/// Joins values along an axis.
+Placed joined(Importer& importer, const OnnxNode& node, std::span<const Placed> parts, std::size_t axis);
 /// Keeps every `step`th element of an axis, from `first`, `count` in total.
 Placed part_of(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, std::int64_t first,
                std::int64_t count, std::int64_t step);
@@ -213,12 +235,17 @@ class Importer {
 
   /// Returns the value with exactly these ONNX axes in memory, in this order.
   Value arranged(const OnnxNode& node, const Placed& placed, const std::vector<int>& order);
-  Value natural(const OnnxNode& node, const Placed& placed) { return arranged(node, placed, ascending(placed.rank())); }
+  Value natural(const OnnxNode& node, const Placed& placed) { return arranged(node, placed, natural_order(placed)); }
   /// Returns the value with `last` as the last axis in memory.
   Placed with_last(const OnnxNode& node, const Placed& x, int last);
+  /// Returns the value with `axis`, which must not be the batch, in memory.
+  Placed with_axis(const OnnxNode& node, const Placed& x, std::size_t axis) {
+    if (x.is_batch(axis)) refuse(node, "does not keep the batch");
+    return x.axes[axis] >= 0 ? x : placed(natural(node, x), x.shape, natural_order(x), x.batch);
+  }
   /// Removes an axis of extent 1.
   Placed without_axis(const OnnxNode& node, const Placed& x, std::size_t axis);
-  /// Returns the value with another ONNX shape. The first extent of `shape` is the batch.
+  /// Returns the value with another shape in the file.
   Placed reshaped(const OnnxNode& node, const Placed& x, const Extents& shape);
   /// Adds a constant array as a value of `rank` axes, with the order `order` in memory. The array's axes are matched
   /// from the last axis. Arrays of the file are trained.
@@ -227,9 +254,9 @@ class Importer {
   Placed parameter(const OnnxNode& node, const OnnxArray& values);
   /// Returns input `i`. Places constants, as `parameter` does.
   Placed input_or_parameter(const OnnxNode& node, int i);
-  /// Aligns `x`, whose batch is absent in the file, with a value of `rank` axes that contains the batch: axes are
-  /// matched from the last one.
-  Placed with_batch(const OnnxNode& node, const Placed& x, std::size_t rank);
+  /// If the batch of `x` is absent in the file, returns `x` with the number of axes and the batch of `other`: axes in
+  /// the file are matched from the last one.
+  Placed with_batch(const OnnxNode& node, const Placed& x, const Placed& other);
   /// Repeats axes of extent 1. `shape`: of x.rank() axes, with the batch.
   Placed repeated(const OnnxNode& node, const Placed& x, const Extents& shape);
   /// If the product of `probabilities` and `v` ends an attention, adds the op attention and returns its result. The ops
@@ -253,14 +280,12 @@ class Importer {
   }
   /// The name of an op that has the weights `weights`.
   std::string layer_name(const OnnxNode& node, const OnnxArray& weights);
-  /// Sets the initial values of a variable or buffer, and records its name in the file. With
-  /// OnnxOptions::fresh_weights, records only the name. `original`: the array in the file.
-  void give(const std::string& variable, const OnnxArray& original, std::vector<float> values);
-  /// The next op has the variable `variable` with the values of the array. If an earlier op of this `kind` reads the
-  /// same array, the ops share one variable, and `give` then does nothing.
-  void share(const std::string& variable, const OnnxArray& original, std::string_view kind);
-  /// As the first `give`, with the unchanged values of the array.
-  void give(const std::string& variable, const OnnxArray& original) { give(variable, original, original.floats); }
+  /// Gives a variable of the next op the values of an array in the file, and records the array's name. With
+  /// OnnxOptions::fresh_weights, records only the name. If an earlier op stores the same array in the same way, the ops
+  /// share one variable.
+  void give(const std::string& variable, const OnnxArray& array, const Stored& stored = {});
+  /// As `give`, for a buffer, which ops never share.
+  void give_buffer(const std::string& buffer, const OnnxArray& array);
 
   /// The only node that reads the value. Null if none or several nodes read it, or if it is the network's output.
   const OnnxNode* sole_reader(const std::string& value) const;
@@ -279,6 +304,8 @@ class Importer {
   std::int64_t units_of(const OnnxNode& node, std::int64_t units, const std::string& name, bool& is_new);
 
  private:
+  /// Sets the initial values of a variable or buffer, and records its name in the file.
+  void give_values(const std::string& name, const OnnxArray& array, const Stored& stored);
   static std::string stripped(std::string name, std::string_view type);
   void check_operators() const;
   /// Checks that all arrays of the file have the sizes of their variables and buffers.
@@ -291,6 +318,7 @@ class Importer {
   /// Folds a node with constant inputs. Returns false if an op must compute the node.
   bool add_constant(const OnnxNode& node, std::span<const OnnxConstant> inputs);
   void place_constants(const OnnxNode& node);
+  /// Adds a node of a drop path. Returns false for other nodes.
   bool add_draw(const OnnxNode& node);
 
   /// A random number for each sample. Exporters compute the mask of a drop path from it.
@@ -305,7 +333,6 @@ class Importer {
   Graph& graph_;
   std::map<std::string, OnnxConstant> constants_;
   std::map<std::string, Placed> placed_;
-  std::map<std::string, Placed> parameters_;  ///< by the array's name in the file
   std::set<std::string> names_, skipped_;
   std::map<std::string, int> name_counts_;  ///< by requested name: the last number that unique_name appended
   static constexpr std::int64_t most_elements = std::int64_t{1} << 31;
@@ -314,8 +341,8 @@ class Importer {
   std::string end_;  ///< the value that is the network's output
   std::vector<GivenValues> given_;
   std::map<std::string, std::string> original_names_;
-  std::map<std::string, std::string> variables_;  ///< by kind, name and shape of the array
-  std::set<std::string> sharing_, given_names_;
+  std::map<std::string, std::string> variables_;  ///< by order, name and shape of the array
+  std::set<std::string> given_names_;
   std::vector<std::string> notes_;
 };
 

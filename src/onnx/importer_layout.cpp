@@ -1,5 +1,9 @@
 // Arranges the axes of values of imported networks.
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "kernels/broadcast/broadcast.h"
 #include "kernels/layout/layout.h"
@@ -11,7 +15,15 @@ namespace carillon {
 
 Initializer fan_in(std::int64_t count) { return fan_in_uniform(std::max<std::int64_t>(count, 1)); }
 
-/// The axes of `placed` that its value has, in the order of the value.
+std::vector<std::int64_t> Placed::file_shape() const {
+  std::vector<std::int64_t> extents = shape;
+  const auto first = extents.begin() + static_cast<std::ptrdiff_t>(joined_axis());
+  if (batch == BatchInFile::own_axis) return extents;
+  if (merges_batch()) first[1] *= first[0];
+  extents.erase(first);
+  return extents;
+}
+
 std::vector<int> stored_order(const Placed& placed) {
   std::vector<int> order;
   for (int axis = 0; axis < static_cast<int>(placed.rank()); ++axis) {
@@ -21,7 +33,18 @@ std::vector<int> stored_order(const Placed& placed) {
   return order;
 }
 
-/// 0, 1, ..., count - 1
+std::vector<int> natural_order(const Placed& placed) {
+  std::vector<int> order = ascending(placed.rank());
+  const auto batch = order.begin() + static_cast<std::ptrdiff_t>(placed.batch_axis());
+  std::rotate(order.begin(), batch, batch + 1);
+  return order;
+}
+
+bool are_consecutive(const Extents& indices) {
+  const auto follows = [](std::int64_t before, std::int64_t index) { return index == before + 1; };
+  return std::ranges::adjacent_find(indices, std::not_fn(follows)) == indices.end();
+}
+
 std::vector<int> ascending(std::size_t count) {
   std::vector<int> axes;
   for (std::size_t i = 0; i < count; ++i) axes.push_back(static_cast<int>(i));
@@ -71,34 +94,81 @@ Placed Importer::without_axis(const OnnxNode& node, const Placed& x, std::size_t
   return y;
 }
 
-Placed Importer::reshaped(const OnnxNode& node, const Placed& x, const Extents& shape) {
-  if (!x.is_batch(0)) refuse(node, "reshapes a value whose first axis is not the batch, which is not supported");
-  // A group of neighbouring axes of `x` and the group of axes of the result that has the same elements. Axes of extent
-  // 1 belong to no group.
-  struct Group {
-    std::vector<int> from, to;
-  };
-  std::vector<Group> groups;
-  std::size_t i = 1, j = 1;
-  while (i < x.rank() || j < shape.size()) {
+namespace {
+
+std::int64_t product_of(std::span<const std::int64_t> extents) {
+  return std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+/// A group of neighbouring axes of a value and the group of axes of the reshaped value that has the same elements. Axes
+/// of extent 1 belong to no group.
+struct Group {
+  std::vector<int> from, to;
+};
+
+/// Adds the groups of the axes [i, end_i) of `from` and [j, end_j) of `to`. Returns false if they do not match.
+bool add_groups(std::vector<Group>& groups, const Extents& from, std::size_t i, std::size_t end_i, const Extents& to,
+                std::size_t j, std::size_t end_j) {
+  while (i < end_i || j < end_j) {
     std::int64_t before = 1, after = 1;
     Group group;
     do {
-      if (i < x.rank() && (before <= after || j == shape.size())) {
-        if (x.shape[i] != 1) group.from.push_back(static_cast<int>(i));
-        before *= x.shape[i++];
-      } else if (j < shape.size()) {
-        if (shape[j] != 1) group.to.push_back(static_cast<int>(j));
-        after *= shape[j++];
+      if (i < end_i && (before <= after || j == end_j)) {
+        if (from[i] != 1) group.from.push_back(static_cast<int>(i));
+        before *= from[i++];
+      } else if (j < end_j) {
+        if (to[j] != 1) group.to.push_back(static_cast<int>(j));
+        after *= to[j++];
       } else {
-        refuse(node, "has another number of elements than its input");
+        return false;
       }
     } while (before != after);
     if (!group.from.empty()) groups.push_back(std::move(group));
   }
+  return true;
+}
+
+}  // namespace
+
+Placed Importer::reshaped(const OnnxNode& node, const Placed& x, const Extents& shape) {
+  // `to`: the new shape with the batch on an axis.
+  const std::size_t from_batch = x.batch_axis();
+  std::size_t to_batch = 0;
+  Extents to = shape;
+  BatchInFile batch = BatchInFile::absent;
+  if (x.lacks_batch()) {
+    to.insert(to.begin(), batch_mark);
+  } else {
+    const auto has_batch = [](std::int64_t extent) { return extent % batch_mark == 0; };
+    const auto at = std::ranges::find_if(to, has_batch);
+    if (at == to.end() || std::ranges::count_if(to, has_batch) != 1) refuse(node, "does not keep the batch");
+    // Elements of a sample on the axes before the batch. The batch keeps its place among the elements.
+    const std::int64_t before = product_of(std::span(x.shape).first(from_batch)), rest = *at / batch_mark,
+                       earlier = product_of(std::span(to.begin(), at));
+    to_batch = static_cast<std::size_t>(at - to.begin());
+    *at = batch_mark;
+    if (rest == 1 && earlier == before) {
+      batch = BatchInFile::own_axis;
+    } else if (earlier == before) {
+      batch = BatchInFile::joined_with_next;
+      to.insert(at + 1, rest);
+    } else if (earlier * rest == before) {
+      batch = BatchInFile::joined_with_previous;
+      to.insert(at, rest);
+      ++to_batch;
+    } else {
+      refuse(node, "does not keep the batch");
+    }
+  }
+  std::vector<Group> groups;
+  if (!add_groups(groups, x.shape, 0, from_batch, to, 0, to_batch) ||
+      !add_groups(groups, x.shape, from_batch + 1, x.rank(), to, to_batch + 1, to.size())) {
+    refuse(node, "has another number of elements than its input");
+  }
   std::vector<int> stored;
   for (const int axis : stored_order(x)) {
-    if (axis == 0 || x.shape[static_cast<std::size_t>(axis)] != 1) stored.push_back(axis);
+    if (!x.is_batch(static_cast<std::size_t>(axis)) && x.shape[static_cast<std::size_t>(axis)] != 1)
+      stored.push_back(axis);
   }
   const auto are_neighbours = [&](const Group& group) {
     const auto first = std::ranges::find(stored, group.from.front());
@@ -108,37 +178,30 @@ Placed Importer::reshaped(const OnnxNode& node, const Placed& x, const Extents& 
   Value value = x.value;
   if (!std::ranges::all_of(groups, are_neighbours)) {
     value = natural(node, x);
-    stored = {0};
+    stored.clear();
     for (const Group& group : groups) stored.insert(stored.end(), group.from.begin(), group.from.end());
   }
-  std::vector<int> order{0};
+  std::vector<int> order{static_cast<int>(to_batch)};
   for (const int axis : stored) {
     const auto group = std::ranges::find_if(groups, [&](const Group& one) { return one.from.front() == axis; });
     if (group != groups.end()) order.insert(order.end(), group->to.begin(), group->to.end());
   }
   if (order.size() == 1) {  // one element per sample: a value needs an axis after the batch
-    if (shape.size() < 2) refuse(node, "has no axis besides the batch");
-    order.push_back(1);
+    if (to.size() < 2) refuse(node, "has no axis besides the batch");
+    order.push_back(to_batch == 0 ? 1 : 0);
   }
   Extents extents;
-  for (std::size_t k = 1; k < order.size(); ++k) extents.push_back(shape[static_cast<std::size_t>(order[k])]);
+  for (std::size_t k = 1; k < order.size(); ++k) extents.push_back(to[static_cast<std::size_t>(order[k])]);
   const Extents& own = graph_.shape(value).extents();
   if (!std::equal(own.begin() + 1, own.end(), extents.begin(), extents.end())) {
     value = reshape(graph_, op_name(node), value, {.extents = extents});
   }
-  return placed(value, shape, order);
+  return placed(value, to, order, batch);
 }
 
 Placed Importer::parameter(const OnnxNode& node, const OnnxArray& values) {
-  const auto known = parameters_.find(values.name);
-  if (!values.name.empty() && !values.is_derived && known != parameters_.end() &&
-      std::equal(values.shape.begin(), values.shape.end(), known->second.shape.begin() + 1,
-                 known->second.shape.end())) {
-    return known->second;
-  }
   Placed placed = variable(node, values, values.shape.size() + 1, ascending(values.shape.size() + 1));
   placed.batch = BatchInFile::absent;
-  if (!values.name.empty() && !values.is_derived) parameters_[values.name] = placed;
   return placed;
 }
 
@@ -147,27 +210,37 @@ Placed Importer::input_or_parameter(const OnnxNode& node, int i) {
   return values == nullptr ? input(node, i) : parameter(node, *floats(node, i));
 }
 
-Placed Importer::with_batch(const OnnxNode& node, const Placed& x, std::size_t rank) {
+Placed Importer::with_batch(const OnnxNode& node, const Placed& x, const Placed& other) {
   if (!x.lacks_batch()) return x;
+  const auto refuse_shapes = [&] { refuse(node, "combines arrays and values of different shapes"); };
   Placed y = x;
-  y.batch = BatchInFile::own_axis;
-  while (y.rank() > rank) {
-    if (y.shape[1] != 1) refuse(node, "combines arrays and values of different shapes");
+  while (y.file_rank() > other.file_rank() && !other.lacks_batch()) {
+    if (y.shape[1] != 1) refuse_shapes();
     y = without_axis(node, y, 1);
   }
-  y.shape.insert(y.shape.begin() + 1, rank - y.rank(), 1);
-  y.axes.insert(y.axes.begin() + 1, rank - y.axes.size(), -1);
+  const std::size_t missing = std::max(other.file_rank(), y.file_rank()) - y.file_rank();
+  y.shape.insert(y.shape.begin() + 1, missing, 1);
+  y.axes.insert(y.axes.begin() + 1, missing, -1);
+  if (other.lacks_batch()) return y;
+  // y is [batch, axes in the file]. The batch takes the place of the axis in the file that contains it.
+  const std::size_t in_file = other.merges_batch() ? other.joined_axis() : other.batch_axis();
+  if (y.shape[in_file + 1] != 1) refuse_shapes();
+  if (!other.merges_batch()) y = without_axis(node, y, in_file + 1);
+  const auto place = static_cast<std::ptrdiff_t>(other.batch_axis());
+  std::rotate(y.shape.begin(), y.shape.begin() + 1, y.shape.begin() + place + 1);
+  std::rotate(y.axes.begin(), y.axes.begin() + 1, y.axes.begin() + place + 1);
+  y.batch = other.batch;
   return y;
 }
 
 Placed Importer::repeated(const OnnxNode& node, const Placed& x, const Extents& shape) {
   if (x.shape == shape) return x;
-  const std::vector<int> order = ascending(x.rank());
+  const std::vector<int> order = natural_order(x);
   Extents extents;
   for (std::size_t i = 0; i < x.rank(); ++i) {
-    const bool fits = x.is_batch(i) ? i == 0 : x.shape[i] == shape[i] || x.shape[i] == 1;
-    if (!fits) refuse(node, "repeats a value in a way that is not supported");
-    if (i > 0) extents.push_back(shape[i]);
+    if (x.is_batch(i)) continue;
+    if (x.shape[i] != shape[i] && x.shape[i] != 1) refuse(node, "repeats a value in a way that is not supported");
+    extents.push_back(shape[i]);
   }
   const Value ones = carillon::constant(graph_, op_name(node, "/ones"), {.shape = extents, .values = {1.0f}});
   return placed(multiply(graph_, op_name(node), arranged(node, x, order), ones), shape, order, x.batch);
@@ -206,10 +279,13 @@ Placed Importer::variable(const OnnxNode& node, const OnnxArray& values, std::si
     for (std::size_t k = index.size(); k-- > 0 && ++index[k] == extents[k];) index[k] = 0;
   }
   const std::string name = layer_name(node, values);
+  const bool keeps_order = arranged_values == values.floats;
+  give(name + "/values", values,
+       {.order = fmt::format("variable {}{}", fmt::join(extents, ","),
+                             keeps_order ? "" : fmt::format(" with steps {}", fmt::join(steps, ","))),
+        .values = [&] { return std::move(arranged_values); },
+        .keeps_name = keeps_order});
   result.value = carillon::variable(graph_, name, {.shape = extents, .trains = !values.name.empty()});
-  OnnxArray original = values;
-  original.is_derived = original.is_derived || arranged_values != values.floats;  // true if the order changed
-  give(name + "/values", original, std::move(arranged_values));
   return result;
 }
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Imports networks of timm from ONNX files, and compares logits and the gradients of one step with PyTorch.
+"""Imports networks of timm and torchvision from ONNX files, and compares logits and the gradients of one step with PyTorch.
 
   tests/acceptance/check_onnx_networks.py --bin build/bin [--work DIR] [--markdown FILE] [MODEL...]
 
-Needs torch, timm, onnx, onnxruntime, safetensors and Pillow, and onnxscript for networks that only the exporter of
+Needs torch, timm, torchvision, onnx, onnxruntime, safetensors and Pillow, and onnxscript for networks that only the exporter of
 torch.export reads. Exports each network with random weights, imports it with
 `image_train --model FILE.onnx`, and prints a row with the result and two errors against PyTorch in float64. The error
 of logits is the part of the largest error that exceeds twice the error of PyTorch in float32, relative to the largest
@@ -36,11 +36,11 @@ import onnxruntime
 import safetensors.numpy
 import timm
 import torch
+import torchvision
 from PIL import Image
 
 # Each network, with the smallest image size at which it has its usual structure.
 NETWORKS = {
-    "alexnet_like": None,
     "bat_resnext26ts": 64, "beit_base_patch16_224": 224, "cait_xxs24_224": 224, "caformer_s18": 64, "coat_tiny": 224,
     "coatnet_nano_rw_224": 224, "convformer_s18": 64, "convit_tiny": 224, "convmixer_768_32": 64, "convnext_atto": 64,
     "convnext_tiny": 64, "convnextv2_atto": 64, "cspdarknet53": 64, "cspresnet50": 64, "cspresnext50": 64, "darknet53": 64,
@@ -62,8 +62,10 @@ NETWORKS = {
     "tf_efficientnetv2_b0": 64, "tinynet_e": 64, "tiny_vit_5m_224": 224, "tnt_s_legacy_patch16_224": 224, "twins_svt_small": 64,
     "vgg11": 224, "vgg11_bn": 224, "visformer_tiny": 224, "vit_small_patch16_224": 224, "vovnet39a": 64, "wide_resnet50_2": 64,
     "xception": 96, "xception41": 96, "xcit_nano_12_p16_224": 224, "xcit_tiny_12_p8_224": 64,
+    "torchvision.alexnet": 224, "torchvision.googlenet": 64, "torchvision.maxvit_t": 224, "torchvision.mobilenet_v3_small": 64,
+    "torchvision.regnet_y_400mf": 64, "torchvision.shufflenet_v2_x0_5": 64, "torchvision.squeezenet1_1": 64,
+    "torchvision.swin_t": 64, "torchvision.swin_v2_t": 64, "torchvision.vit_b_16": 64,
 }  # fmt: skip
-NETWORKS.pop("alexnet_like")
 CLASSES = BATCH = 4
 
 
@@ -204,10 +206,19 @@ def compare(programs, work, name, size, dynamo):
     return best
 
 
+def create(name, size):
+    if name.startswith("torchvision."):
+        extra = {"input_size": (size, size)} if "maxvit" in name else {"image_size": size} if "vit_" in name else {}
+        if "googlenet" in name:
+            extra = {"aux_logits": False, "init_weights": False}
+        return torchvision.models.get_model(name.removeprefix("torchvision."), num_classes=CLASSES, **extra)
+    extra = {"img_size": size} if size < 224 and name.startswith(("vit", "deit", "xcit")) else {}
+    return timm.create_model(name, num_classes=CLASSES, **extra)
+
+
 def compare_weights(programs, work, name, size, dynamo, seed):
     torch.manual_seed(seed)
-    extra = {"img_size": size} if size < 224 and name.startswith(("vit", "deit", "xcit")) else {}
-    model = timm.create_model(name, num_classes=CLASSES, **extra)
+    model = create(name, size)
     for module in model.modules():  # set scales and statistics that differ from the initial 1 and 0
         if isinstance(module, torch.nn.BatchNorm2d):
             torch.nn.init.uniform_(module.weight, 0.5, 1.5)
@@ -215,6 +226,8 @@ def compare_weights(programs, work, name, size, dynamo, seed):
             torch.nn.init.uniform_(module.running_var, 0.8, 1.2)
         if isinstance(module, timm.layers.DropPath):  # random numbers would differ
             module.drop_prob = 0.0
+        if isinstance(module, torchvision.ops.StochasticDepth):
+            module.p = 0.0
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
         if isinstance(getattr(module, "gain", None), torch.nn.Parameter):  # of standardised weights; some start as 0

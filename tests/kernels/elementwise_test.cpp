@@ -238,6 +238,18 @@ constexpr Function functions[] = {
     {"shift", [](Graph& graph, const std::string& name, Value x) { return shift(graph, name, x, 0.625f); },
      [](double x) { return x + 0.625; }, [](double) { return 1.0; }, 0.0f, 9.0f}};
 
+/// Many networks divide rows by their norm. The norm of a row of zeros has no derivative; 0 keeps the gradients finite.
+TEST(SquareRoot, TheGradientAtZeroIsZero) {
+  OpHarness harness(1, 2);
+  harness.finish(sqrt(harness.graph(), "op", harness.input("x", {1, 3})));
+  harness.set("x", std::vector{0.0f, 4.0f, 0.0f});
+  harness.forward();
+  harness.backward();
+  const auto dx = harness.gradient("x");
+  EXPECT_EQ(dx[0], 0.0f);
+  EXPECT_NE(dx[1], 0.0f);
+}
+
 class ElementFunction : public ::testing::TestWithParam<Function> {
  protected:
   void build(OpHarness& harness, std::int64_t count) {

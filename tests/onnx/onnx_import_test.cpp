@@ -55,6 +55,18 @@ TEST_F(OnnxImport, FoldsTheArithmeticOfShapes) {
   EXPECT_THAT(outputs(read(model), {1, 2, 3}), ElementsAre(FloatNear(2.0f, 1e-5f), FloatNear(3.0f, 1e-5f)));
 }
 
+TEST_F(OnnxImport, AFileForABatchOfOneReadsAnyBatch) {
+  Model model;
+  model.integers("rows", {1, 3, 64});
+  model.integers("windows", {3, 64});  // a window is a channel
+  model.integers("images", {1, -1, 8, 8});
+  model.node("Reshape", {"image", "rows"}, "by_row");
+  model.node("Reshape", {"by_row", "windows"}, "by_window");
+  model.node("Reshape", {"by_window", "images"}, "back");
+  model.finish("back");
+  EXPECT_NEAR(outputs(read(model), {10, 20, 30})[0], 0.25 * 20 + 0.5 * 30 + 1, 1e-4);
+}
+
 TEST_F(OnnxImport, ATransposedImageKeepsItsLayout) {
   Model model;
   Model::attribute(model.node("Transpose", {"image"}, "last"), "perm", {0, 2, 3, 1});
@@ -309,6 +321,32 @@ TEST_F(OnnxImport, LayersThatReadOneArrayShareAVariable) {
   EXPECT_EQ(build_network(network, {}).graph.parameters().size(), 3u);
   EXPECT_EQ(network.given->size(), 3u);
   EXPECT_NEAR(outputs(network, {10, 20, 30})[0], 0.25 * 10 + 0.5 * 20 + 1, 1e-4);  // the channels are 30, 10 and 20
+}
+
+TEST_F(OnnxImport, NormsAndArraysThatAreReadTwiceShareTheirVariables) {
+  Model model;
+  model.array("norm.weight", {3}, {1, 2, 3});
+  model.array("norm.bias", {3}, {4, 5, 6});
+  model.array("norm.mean", {3}, {0, 0, 0});
+  model.array("norm.variance", {3}, {1, 1, 1});
+  model.array("offset", {3, 1, 1}, {1, 1, 1});
+  model.array("rows.weight", {3, 3, 1}, {1, 0, 0, 0, 1, 0, 0, 0, 1});
+  model.integers("rows", {0, 3, 64});
+  model.integers("images", {0, 3, 8, 8});
+  const std::vector<std::string> values{"image", "first", "second"};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::string end = std::to_string(i);
+    model.node("BatchNormalization", {values[i], "norm.weight", "norm.bias", "norm.mean", "norm.variance"},
+               "norm" + end);
+    model.node("Reshape", {"norm" + end, "rows"}, "rows" + end);
+    model.node("Conv", {"rows" + end, "rows.weight"}, "conv" + end);
+    model.node("Reshape", {"conv" + end, "images"}, "images" + end);
+    model.node("Add", {"images" + end, "offset"}, values[i + 1]);
+  }
+  model.finish("second");
+  const Network network = read(model);
+  // The two layers of the end, scale and offset of the norm, the filters, and the array.
+  EXPECT_EQ(build_network(network, {}).graph.parameters().size(), 2u + 2u + 1u + 1u);
 }
 
 /// A computed array has other values than the array of the file, so it must not have its name.

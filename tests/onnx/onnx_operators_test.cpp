@@ -348,6 +348,44 @@ std::vector<OperatorCase> products() {
   return {assigned("ScatterOfAPart", {2, 3, 4}, {7, 0}),
           assigned("ScatterOfRows", {5, 1}, {0, 1, 2, 3, 4, 5, 6, 7}),
           assigned("ScatterOfAll", {0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 2, 3, 4, 5, 6, 7}),
+          {"AttentionWithTheBatchSecond",  // as torch.nn.MultiheadAttention: [tokens, batch, width]
+           [](Model& m) {
+             m.array("scale", {8, 1, 8}, noise(64, 1.0f));
+             m.array("weights", {24, 24}, noise(576));
+             m.array("bias", {24}, noise(24));
+             m.integers("rows", {0, 0, -1});
+             m.integers("heads", {8, -1, 8});
+             m.integers("joined", {-1, 24});
+             m.integers("parts", {8, -1, 24});
+             Model::attribute(m.node("Transpose", {"image"}, "turned"), "perm", {2, 0, 1, 3});
+             m.node("Reshape", {"turned", "rows"}, "tokens");  // [8, batch, 24]
+             m.node("Reshape", {"tokens", "heads"}, "q");      // [8, batch * 3, 8]
+             m.node("Mul", {"q", "scale"}, "scaled");
+             Model::attribute(m.node("Transpose", {"scaled"}, "by_head"), "perm", {1, 0, 2});
+             Model::attribute(m.node("Transpose", {"scaled"}, "columns"), "perm", {1, 2, 0});
+             m.node("MatMul", {"by_head", "columns"}, "scores");  // [batch * 3, 8, 8]
+             Model::attribute(m.node("Softmax", {"scores"}, "weighted"), "axis", -1);
+             m.node("MatMul", {"weighted", "by_head"}, "mixed");
+             Model::attribute(m.node("Transpose", {"mixed"}, "by_token"), "perm", {1, 0, 2});
+             m.node("Reshape", {"by_token", "joined"}, "all_rows");  // [8 * batch, 24]
+             m.node("Gemm", {"all_rows", "weights", "bias"}, "layer");
+             m.node("Reshape", {"layer", "parts"}, "y_tokens");  // [8, batch, 24]
+             m.node("Add", {"y_tokens", "tokens"}, "sum");
+             Model::attribute(m.node("Transpose", {"sum"}, "x"), "perm", {1, 0, 2});
+           }},
+          {"FirstTokenWithTheBatchSecond",
+           [](Model& m) {
+             m.array("position", {8, 1, 24}, noise(192));
+             m.integers("rows", {0, 0, -1});
+             m.number("zero", 0.0f);
+             Model::attribute(m.node("Transpose", {"image"}, "turned"), "perm", {2, 0, 1, 3});
+             m.node("Reshape", {"turned", "rows"}, "tokens");
+             m.node("Add", {"tokens", "position"}, "placed");
+             m.integers("start", {0});
+             m.integers("end", {1});
+             m.node("Slice", {"placed", "start", "end", "start"}, "first");
+             m.node("Squeeze", {"first", "start"}, "x");
+           }},
           {"ProductWithRepeatedAxis",
            [](Model& m) {
              Model::attribute(m.node("ReduceMean", {"image"}, "mean"), "axes", Shape64{1});

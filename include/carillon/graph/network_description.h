@@ -16,6 +16,7 @@
 // omitted, so these defaults must never change.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <span>
@@ -26,6 +27,9 @@
 #include "carillon/graph/graph.h"
 
 namespace carillon {
+
+/// The largest number of ops of a network, for writing and reading descriptions.
+inline constexpr std::size_t max_network_ops = 10'000;
 
 struct OpDescription {
   std::string name;              ///< unique in the network; its variables are `<name>/weights`, ...
