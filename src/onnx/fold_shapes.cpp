@@ -327,6 +327,25 @@ OnnxArray fold_slice(const Folded& f) {
   return gathered(array, shape, places);
 }
 
+OnnxArray fold_one_hot(const Folded& f) {
+  const OnnxArray &indices = f.input(0), &values = f.input(2);
+  const std::int64_t depth = f.integer(1);
+  if (indices.has_floats || values.element_count() != 2 || depth < 1) f.refuse("has no indices, depth and two values");
+  Extents shape = indices.shape;
+  const std::size_t axis = f.axis(f.node.integer("axis", -1), shape.size() + 1);
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), depth);
+  f.count(shape);
+  const Extents strides = strides_of(indices.shape);
+  std::vector<std::int64_t> places;  // in `values`: 0 is off, 1 is on
+  for_each_index(shape, [&](const Extents& index) {
+    std::int64_t at = 0;
+    for (std::size_t i = 0, k = 0; i < index.size(); ++i) at += i == axis ? 0 : index[i] * strides[k++];
+    const std::int64_t given = indices.integers[static_cast<std::size_t>(at)];
+    places.push_back((given < 0 ? given + depth : given) == index[axis] ? 1 : 0);
+  });
+  return gathered(values, shape, places);
+}
+
 OnnxArray fold_range(const Folded& f) {
   if (f.input(0).has_floats) f.refuse("of floating-point numbers is not read");
   const std::int64_t first = f.integer(0), last = f.integer(1), step = f.integer(2);
@@ -340,15 +359,15 @@ OnnxArray fold_range(const Folded& f) {
   return integer_list(std::move(values));
 }
 
-constexpr Folding shape_foldings[] = {{"CastLike", fold_cast_like}, {"Concat", fold_concat},
-                                      {"Constant", fold_constant},  {"ConstantOfShape", fold_constant_of_shape},
-                                      {"Expand", fold_expand},      {"Flatten", fold_flatten},
-                                      {"Gather", fold_gather},      {"Identity", fold_identity},
-                                      {"Range", fold_range},        {"Reshape", fold_reshape},
-                                      {"Shape", fold_shape},        {"Size", fold_size},
-                                      {"Slice", fold_slice},        {"Squeeze", fold_squeeze},
-                                      {"Tile", fold_tile},          {"Transpose", fold_transpose},
-                                      {"Unsqueeze", fold_unsqueeze}};
+constexpr Folding shape_foldings[] = {{"CastLike", fold_cast_like},  {"Concat", fold_concat},
+                                      {"Constant", fold_constant},   {"ConstantOfShape", fold_constant_of_shape},
+                                      {"Expand", fold_expand},       {"Flatten", fold_flatten},
+                                      {"Gather", fold_gather},       {"Identity", fold_identity},
+                                      {"OneHot", fold_one_hot},      {"Range", fold_range},
+                                      {"Reshape", fold_reshape},     {"Shape", fold_shape},
+                                      {"Size", fold_size},           {"Slice", fold_slice},
+                                      {"Squeeze", fold_squeeze},     {"Tile", fold_tile},
+                                      {"Transpose", fold_transpose}, {"Unsqueeze", fold_unsqueeze}};
 
 /// Returns null if nodes of this type cannot be folded.
 const Folding* find_folding(std::string_view type) {

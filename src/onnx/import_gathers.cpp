@@ -5,14 +5,11 @@
 #include <numeric>
 
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/gather/gather.h"
 #include "kernels/layout/layout.h"
 #include "src/onnx/importer.h"
 
 namespace carillon {
-namespace {
 
-/// Adds a gather along `axis`. `params`: without the axis.
 Placed gathered_axis(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, GatherParams params) {
   Placed y = importer.with_axis(node, x, axis);
   const auto count = static_cast<std::int64_t>(params.indices.size());
@@ -23,6 +20,8 @@ Placed gathered_axis(Importer& importer, const OnnxNode& node, const Placed& x, 
   y.value = gather(importer.graph(), importer.op_name(node), y.value, params);
   return y;
 }
+
+namespace {
 
 /// Divides an axis into several axes.
 Placed with_divided_axis(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis,

@@ -78,8 +78,12 @@ Params pool_params(const Windows& windows) {
 }
 
 void add_max_pool(Importer& importer, const OnnxNode& node) {
-  const auto params = pool_params<MaxPoolParams>(pool_windows(importer, node));
-  const Value x = importer.arranged(node, importer.input(node), image_order);
+  const Windows windows = pool_windows(importer, node);
+  const Placed& image = importer.input(node);
+  const bool sees_all = windows.window == Extents{image.shape[2], image.shape[3]} && windows.pads == Extents(4, 0);
+  if (sees_all) return importer.set_output(node, max_over(importer, node, image, {false, false, true, true}));
+  const auto params = pool_params<MaxPoolParams>(windows);
+  const Value x = importer.arranged(node, image, image_order);
   importer.set_output(node, images(importer.graph(), max_pool(importer.graph(), importer.op_name(node), x, params)));
 }
 

@@ -1,26 +1,74 @@
-// Imports ONNX's means, sums and norms over axes.
+// Imports ONNX's means, sums, norms and largest elements over axes.
 #include <algorithm>
 
 #include "kernels/broadcast/broadcast.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/layout/layout.h"
 #include "kernels/pool/pool.h"
 #include "src/onnx/importer.h"
 
 namespace carillon {
+
+Placed max_over(Importer& importer, const OnnxNode& node, const Placed& x, const std::vector<bool>& reduces) {
+  std::vector<int> order{static_cast<int>(x.batch_axis())}, kept = order;
+  for (const int axis : stored_order(x)) {
+    const auto own = static_cast<std::size_t>(axis);
+    if (!x.is_batch(own)) (reduces[own] ? order : kept).push_back(axis);
+  }
+  if (order.size() == 1) return x;
+  order.insert(order.end(), kept.begin() + 1, kept.end());
+  Graph& graph = importer.graph();
+  Extents extents, shape = x.shape;
+  std::int64_t rows = 1, columns = 1;
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const auto own = static_cast<std::size_t>(order[i]);
+    (reduces[own] ? rows : columns) *= x.shape[own];
+    if (!reduces[own]) extents.push_back(x.shape[own]);
+    if (reduces[own]) shape[own] = 1;
+  }
+  // The elements are the rows of an image of width 1. A window of a pool has at most 256 rows.
+  Value value = reshape(graph, importer.op_name(node, "/rows"), importer.arranged(node, x, order),
+                        {.extents = {rows, 1, columns}});
+  while (rows > 1) {
+    std::int64_t window = std::min<std::int64_t>(rows, 256);
+    while (rows % window != 0) --window;
+    if (window == 1) importer.refuse(node, fmt::format("has {} elements, which is not supported", rows));
+    value =
+        max_pool(graph, importer.op_name(node, "/largest"), value,
+                 {.window = window, .stride = window, .padding = Padding::valid, .window_width = 1, .stride_width = 1});
+    rows /= window;
+  }
+  if (extents.empty()) {  // a value needs an axis after the batch
+    extents.push_back(1);
+    kept.push_back(order[1]);
+  }
+  value = reshape(graph, importer.op_name(node), value, {.extents = extents});
+  return Importer::placed(value, std::move(shape), kept, x.batch);
+}
+
 namespace {
 
-/// Adds the mean over the axes that the node reduces. Sets `count` to the number of elements in each mean.
-Placed mean_over(Importer& importer, const OnnxNode& node, Placed x, std::int64_t& count) {
+/// The axes that the node reduces.
+std::vector<bool> reduced_axes(Importer& importer, const OnnxNode& node, const Placed& x) {
   std::vector<bool> reduces(x.rank(), false);
   const std::optional<Extents> axes = importer.integers(node, 1, "axes");
   if (!axes) importer.refuse(node, "does not keep the batch");
-  for (const std::int64_t axis : *axes) reduces[importer.axis(node, axis, x)] = true;
+  for (const std::int64_t axis : *axes) {
+    const std::size_t own = importer.axis(node, axis, x);
+    if (x.is_batch(own)) importer.refuse(node, "does not keep the batch");
+    reduces[own] = true;
+  }
+  return reduces;
+}
+
+/// Adds the mean over the axes that the node reduces. Sets `count` to the number of elements in each mean.
+Placed mean_over(Importer& importer, const OnnxNode& node, Placed x, std::int64_t& count) {
+  const std::vector<bool> reduces = reduced_axes(importer, node, x);
   Graph& graph = importer.graph();
   std::vector<std::int64_t> own;  // the reduced axes in memory
   count = 1;
   for (std::size_t i = 0; i < x.rank(); ++i) {
     if (!reduces[i]) continue;
-    if (x.is_batch(i)) importer.refuse(node, "does not keep the batch");
     count *= x.shape[i];
     if (x.axes[i] >= 0) own.push_back(x.axes[i]);
   }
@@ -70,8 +118,27 @@ void add_reduce_l2(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, with_value(y, sqrt(graph, importer.op_name(node), sum)));
 }
 
-constexpr Operator operators[] = {
-    {"ReduceL2", add_reduce_l2}, {"ReduceMean", add_reduce_mean}, {"ReduceSum", add_reduce_sum}};
+void add_reduce_max(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  const std::vector<bool> reduces = reduced_axes(importer, node, x);
+  Placed y = max_over(importer, node, x, reduces);
+  for (std::size_t i = x.rank(); i-- > 0 && node.integer("keepdims", 1) == 0;) {
+    if (reduces[i]) y = importer.without_axis(node, y, i);
+  }
+  importer.set_output(node, std::move(y));
+}
+
+void add_global_max_pool(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  if (x.rank() != 4 || x.batch != BatchInFile::own_axis) importer.refuse(node, "does not slide over images");
+  importer.set_output(node, max_over(importer, node, x, {false, false, true, true}));
+}
+
+constexpr Operator operators[] = {{"GlobalMaxPool", add_global_max_pool},
+                                  {"ReduceL2", add_reduce_l2},
+                                  {"ReduceMax", add_reduce_max},
+                                  {"ReduceMean", add_reduce_mean},
+                                  {"ReduceSum", add_reduce_sum}};
 
 }  // namespace
 

@@ -219,15 +219,23 @@ void add_slice(Importer& importer, const OnnxNode& node) {
   }
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::size_t axis = importer.axis(node, axes[i], x);
-    const std::int64_t extent = x.shape[axis];
+    const std::int64_t extent = x.shape[axis], step = steps[i];
+    if (step == 0 || std::abs(step) > max_folded) importer.refuse(node, "has an invalid step");
+    const std::int64_t least = step > 0 ? 0 : -1, most = step > 0 ? extent : extent - 1;
     const auto limited = [&](std::int64_t at) {
-      return std::clamp<std::int64_t>(at < 0 ? at + extent : at, 0, extent);
+      return std::clamp<std::int64_t>(at < 0 ? std::max(at, -extent - 1) + extent : at, least, most);
     };
-    if (steps[i] < 1) importer.refuse(node, "has a step below 1, which is not supported");
     const std::int64_t begin = limited(first[i]), end = limited(last[i]);
-    const std::int64_t count = begin < end ? (end - begin + steps[i] - 1) / steps[i] : 0;
+    const std::int64_t distance = step > 0 ? end - begin : begin - end, stride = std::abs(step);
+    const std::int64_t count = distance > 0 ? (distance + stride - 1) / stride : 0;
     if (count == 0) importer.refuse(node, "leaves nothing of its input");
-    x = part_of(importer, node, x, axis, begin, count, steps[i]);
+    if (step > 0) {
+      x = part_of(importer, node, x, axis, begin, count, step);
+    } else {
+      Extents indices;
+      for (std::int64_t k = 0; k < count; ++k) indices.push_back(begin + k * step);
+      x = gathered_axis(importer, node, x, axis, {.indices = std::move(indices)});
+    }
   }
   importer.set_output(node, std::move(x));
 }
@@ -353,10 +361,10 @@ constexpr Operator operators[] = {{"Concat", add_concat, true},
                                   {"Flatten", add_flatten},
                                   {"Pad", add_pad},
                                   {"Reshape", add_reshape, true},
-                                  {"SequenceAt", add_sequence_at},
+                                  {"SequenceAt", add_sequence_at, true},
                                   {"Slice", add_slice, true},
                                   {"Split", add_split, true},
-                                  {"SplitToSequence", add_split_to_sequence},
+                                  {"SplitToSequence", add_split_to_sequence, true},
                                   {"Squeeze", add_squeeze, true},
                                   {"Transpose", add_transpose, true},
                                   {"Unsqueeze", add_unsqueeze, true}};

@@ -176,10 +176,12 @@ void Importer::note_folded_norms() {
       nodes, [](const OnnxNode& node) { return node.type().find("Normalization") != std::string_view::npos; });
   if (has_norms || std::ranges::count(nodes, "Conv", &OnnxNode::type) < many) return;
   notes_.push_back(fmt::format(
-      "{}: has no batch norms; if it was exported for inference, they are folded into the convolutions. "
-      "PyTorch keeps them with torch.onnx.export(model.eval(), ..., dynamo=False, do_constant_folding=False, "
-      "training=torch.onnx.TrainingMode.PRESERVE)",
-      source_.file.path().string()));
+      "{}: has no batch norms; if it was exported for inference, they are folded into the convolutions{}",
+      source_.file.path().string(),
+      source_.file.is_of_pytorch()
+          ? ". PyTorch keeps them with torch.onnx.export(model.eval(), ..., dynamo=False, do_constant_folding=False, "
+            "training=torch.onnx.TrainingMode.PRESERVE)"
+          : ", and the training cannot adapt them"));
 }
 
 void Importer::place_input() {
@@ -278,6 +280,8 @@ void Importer::add_unchecked(const OnnxNode& node) {
   if (found == nullptr) {
     refuse(node, are_constant ? "has constant inputs, which is not read" : "cannot be trained: no op computes it");
   }
+  if (are_constant && found->reads_parameters && inputs[0] && inputs[0]->has_floats)
+    placed_[node.input(0)] = parameter(node, *floats(node, 0));  // for example a softmax of trained weights
   for (int i = 0; i < node.input_count(); ++i) {
     if (is_placed(node, i) && input(node, i).lacks_batch() && !found->reads_parameters)
       refuse(node, "reads a value that was computed from arrays only, which is not supported");

@@ -24,6 +24,7 @@
 #include "carillon/core/error.h"
 #include "carillon/graph/graph.h"
 #include "carillon/models/network.h"
+#include "kernels/gather/gather.h"
 #include "src/core/text.h"
 #include "src/onnx/constant_folding.h"
 #include "src/onnx/onnx.h"
@@ -137,6 +138,10 @@ std::span<const Operator> product_operators();
 std::span<const Operator> reduction_operators();
 std::span<const Operator> shape_operators();
 
+/// Adds the largest element over the axes of `reduces`, and keeps these axes with extent 1.
+Placed max_over(Importer& importer, const OnnxNode& node, const Placed& x, const std::vector<bool>& reduces);
+/// Adds a gather along `axis`. `params`: without the axis.
+Placed gathered_axis(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, GatherParams params);
 /// Joins values along an axis.
 Placed joined(Importer& importer, const OnnxNode& node, std::span<const Placed> parts, std::size_t axis);
 /// Keeps every `step`th element of an axis, from `first`, `count` in total.

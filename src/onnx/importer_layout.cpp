@@ -206,8 +206,8 @@ Placed Importer::parameter(const OnnxNode& node, const OnnxArray& values) {
 }
 
 Placed Importer::input_or_parameter(const OnnxNode& node, int i) {
-  const OnnxConstant values = constant(node, i);
-  return values == nullptr ? input(node, i) : parameter(node, *floats(node, i));
+  if (is_placed(node, i) || constant(node, i) == nullptr) return input(node, i);
+  return parameter(node, *floats(node, i));
 }
 
 Placed Importer::with_batch(const OnnxNode& node, const Placed& x, const Placed& other) {

@@ -244,6 +244,8 @@ std::string OnnxFile::external_bytes(const onnx::Tensor& tensor, const std::stri
   return values;
 }
 
+bool OnnxFile::is_of_pytorch() const { return model_->producer_name() == "pytorch"; }
+
 OnnxConstant OnnxFile::read(const onnx::Tensor& tensor, const std::string& name) const {
   auto array = std::make_shared<OnnxArray>();
   array->shape = listed<std::int64_t>(tensor.dims());

@@ -71,6 +71,8 @@ class OnnxFile {
 
   const std::filesystem::path& path() const { return path_; }
   std::int64_t operator_set() const { return operator_set_; }
+  /// Whether PyTorch exported the file.
+  bool is_of_pytorch() const;
   const std::vector<OnnxNode>& nodes() const { return nodes_; }
   /// The initializers, by name.
   const std::map<std::string, OnnxConstant>& constants() const { return constants_; }

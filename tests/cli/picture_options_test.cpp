@@ -32,6 +32,22 @@ TEST(PictureOptions, InceptionHasPixelsFromMinus1To1AndTorchvisionsCrops) {
   EXPECT_EQ(decoding(Preprocessing::inception).resampling, Resampling::antialiased);
 }
 
+TEST(PictureOptions, UnitAndBytesOnlyScalePixels) {
+  EXPECT_THAT(normalization_of(Preprocessing::unit).mean, ElementsAre(0.0f, 0.0f, 0.0f));
+  EXPECT_THAT(normalization_of(Preprocessing::unit).deviation, ElementsAre(1.0f, 1.0f, 1.0f));
+  EXPECT_THAT(normalization_of(Preprocessing::bytes).mean, ElementsAre(0.0f, 0.0f, 0.0f));
+  EXPECT_THAT(normalization_of(Preprocessing::bytes).deviation,
+              ElementsAre(1.0f / 255.0f, 1.0f / 255.0f, 1.0f / 255.0f));
+}
+
+/// Source: github.com/openai/CLIP, clip/clip.py.
+TEST(PictureOptions, ClipNormalisesByItsMeansAndDeviations) {
+  const PixelNormalization normalization = normalization_of(Preprocessing::clip);
+  EXPECT_THAT(normalization.mean, ElementsAre(0.48145466f, 0.4578275f, 0.40821073f));
+  EXPECT_THAT(normalization.deviation, ElementsAre(0.26862954f, 0.26130258f, 0.27577711f));
+  EXPECT_EQ(decoding(Preprocessing::clip).crop.kind, CropRule::Kind::torchvision);
+}
+
 /// Source: tensorflow/models, official/vision/image_classification/resnet/imagenet_preprocessing.py. In TensorFlow's
 /// code, pixels are between 0 and 255; in Carillon, they are between 0 and 1.
 TEST(PictureOptions, TensorflowSubtractsImagenetsMeansFromPixelsOf255) {

@@ -386,6 +386,49 @@ std::vector<OperatorCase> products() {
              m.node("Slice", {"placed", "start", "end", "start"}, "first");
              m.node("Squeeze", {"first", "start"}, "x");
            }},
+          {"LargestOfChannels",
+           [](Model& m) { Model::attribute(m.node("ReduceMax", {"image"}, "x"), "axes", Shape64{1}); }},
+          {"LargestOfRows",
+           [](Model& m) {
+             onnx::Node& node = m.node("ReduceMax", {"image"}, "x");
+             Model::attribute(node, "axes", Shape64{2});
+             Model::attribute(node, "keepdims", 0);
+           }},
+          {"LargestOfAll",
+           [](Model& m) {
+             Model::attribute(m.node("ReduceMax", {"image"}, "x"), "axes", Shape64{1, -1, 2});
+           }},
+          {"LargestOfImages", [](Model& m) { m.node("GlobalMaxPool", {"image"}, "x"); }},
+          {"LargestOfLargeImages",
+           [](Model& m) {
+             m.array("scales", {4}, {1.0f, 1.0f, 3.0f, 5.0f});
+             m.node("Resize", {"image", "", "scales"}, "large");
+             m.node("GlobalMaxPool", {"large"}, "x");
+           }},
+          {"OneHot",
+           [](Model& m) {
+             m.integers("indices", {2, 0, -1, 1, 2, 2, 0, 1});
+             m.integers("depth", {3});
+             m.array("values", {2}, {-0.5f, 2.0f});
+             Model::attribute(m.node("OneHot", {"indices", "depth", "values"}, "rows"), "axis", 0);  // [3, 8]
+             m.integers("shape", {3, 1, 8});
+             m.node("Reshape", {"rows", "shape"}, "factors");
+             m.node("Mul", {"image", "factors"}, "x");
+           }},
+          {"SoftmaxOfAnArray",
+           [](Model& m) {
+             m.array("weights", {3, 1, 8}, noise(24));
+             Model::attribute(m.node("Softmax", {"weights"}, "parts"), "axis", -1);
+             m.node("Mul", {"image", "parts"}, "x");
+           }},
+          {"SliceBackwards",
+           [](Model& m) {
+             m.integers("starts", {-1, 5});
+             m.integers("ends", {-100, 0});
+             m.integers("axes", {1, 3});
+             m.integers("steps", {-1, -2});
+             m.node("Slice", {"image", "starts", "ends", "axes", "steps"}, "x");
+           }},
           {"ProductWithRepeatedAxis",
            [](Model& m) {
              Model::attribute(m.node("ReduceMean", {"image"}, "mean"), "axes", Shape64{1});

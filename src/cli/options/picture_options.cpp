@@ -134,14 +134,16 @@ void declare(OptionSet& set, PictureOptions& o) {
           "whole shorter side of a picture; 0: as --image-size")
       .scope = Scope::run;
   set.add("preprocessing", o.preprocessing, preprocessing_choices,
-          "crop, resize and normalisation, as in the ImageNet trainings of torchvision or TensorFlow; inception: as "
-          "torchvision, with pixels from -1 to 1 (timm's vision transformers)");
+          "crop, resize and normalisation, as in the ImageNet trainings of torchvision or TensorFlow. As torchvision, "
+          "with other pixels: inception: -1 to 1 (timm's vision transformers); clip: normalised as for OpenAI's CLIP; "
+          "unit: 0 to 1; bytes: 0 to 255 (networks of Keras that normalise their input)");
   set.add(
       "fit", o.fit, fit_choices,
       "how pictures become square images: crop: a square part; pad: the whole picture with bars of the mean colour; "
       "squash: the whole picture, stretched. Training images show random parts of the result (--distort)");
-  set.add("min-crop-area", o.min_crop_area, NumberRange::below_one,
-          "smallest fraction of a picture in a training image; 0: 0.08 (torchvision, inception), 0.05 (tensorflow)");
+  set.add(
+      "min-crop-area", o.min_crop_area, NumberRange::below_one,
+      "smallest fraction of a picture in a training image; 0: 0.05 with --preprocessing tensorflow, otherwise 0.08");
   set.add("mirror", o.mirror, "mirror half of the training images left-right (--distort)");
   set.add("flip-vertical", o.flip_vertical,
           "flip half of the training images top-bottom, for pictures without an upright position (--distort)");
@@ -191,13 +193,21 @@ PictureDecoding evaluation_decoding(const PictureOptions& pictures) {
 }
 
 PixelNormalization normalization_of(Preprocessing preprocessing) {
-  if (preprocessing == Preprocessing::torchvision) {
-    return {.mean = {0.485f, 0.456f, 0.406f}, .deviation = {0.229f, 0.224f, 0.225f}};
-  }
-  if (preprocessing == Preprocessing::inception) {
-    return {.mean = {0.5f, 0.5f, 0.5f}, .deviation = {0.5f, 0.5f, 0.5f}};
-  }
   constexpr float of_255 = 1.0f / 255.0f;
+  switch (preprocessing) {
+    case Preprocessing::torchvision:
+      return {.mean = {0.485f, 0.456f, 0.406f}, .deviation = {0.229f, 0.224f, 0.225f}};
+    case Preprocessing::inception:
+      return {.mean = {0.5f, 0.5f, 0.5f}, .deviation = {0.5f, 0.5f, 0.5f}};
+    case Preprocessing::clip:
+      return {.mean = {0.48145466f, 0.4578275f, 0.40821073f}, .deviation = {0.26862954f, 0.26130258f, 0.27577711f}};
+    case Preprocessing::unit:
+      return {.mean = {}, .deviation = {1.0f, 1.0f, 1.0f}};
+    case Preprocessing::bytes:
+      return {.mean = {}, .deviation = {of_255, of_255, of_255}};
+    case Preprocessing::tensorflow:
+      break;
+  }
   return {.mean = {123.68f / 255.0f, 116.78f / 255.0f, 103.94f / 255.0f}, .deviation = {of_255, of_255, of_255}};
 }
 

@@ -12,15 +12,22 @@
 
 namespace carillon {
 
-/// How pictures become images. Each value is a way that published results on ImageNet use.
+/// How pictures become images. Each value is a way in which published weights were trained. All values except
+/// `tensorflow` crop and resize as torchvision, and differ only in the pixels.
 enum class Preprocessing {
   torchvision,  ///< RandomResizedCrop, antialiased; pixels normalised by ImageNet's means and deviations
-  inception,    ///< torchvision's crops; pixels from -1 to 1, as in timm's vision transformers
+  inception,    ///< pixels from -1 to 1, as in timm's vision transformers
+  clip,         ///< pixels normalised by the means and deviations of OpenAI's CLIP
+  unit,         ///< pixels from 0 to 1
+  bytes,        ///< pixels from 0 to 255, for networks that normalise them
   tensorflow,   ///< distorted bounding boxes, resize_bilinear; ImageNet's means subtracted from pixels 0..255
 };
 
 inline constexpr std::array preprocessing_choices{Choice{Preprocessing::torchvision, "torchvision"},
                                                   Choice{Preprocessing::inception, "inception"},
+                                                  Choice{Preprocessing::clip, "clip"},
+                                                  Choice{Preprocessing::unit, "unit"},
+                                                  Choice{Preprocessing::bytes, "bytes"},
                                                   Choice{Preprocessing::tensorflow, "tensorflow"}};
 
 inline constexpr std::array fit_choices{Choice{Fit::crop, "crop"}, Choice{Fit::pad, "pad"},
