@@ -32,41 +32,6 @@ void give_filters(Importer& importer, const std::string& name, const OnnxArray& 
   if (biases) importer.give(name + "/biases", *biases);
 }
 
-/// Adds a convolution along one axis of [batch, channels, length] as a convolution of images of width 1.
-void add_conv_of_rows(Importer& importer, const OnnxNode& node, const OnnxConstant& weights) {
-  const Placed& x = importer.input(node);
-  if (weights->shape.size() != 3 || node.text("auto_pad", "NOTSET") != "NOTSET") {
-    importer.refuse(node, "is no convolution of images or rows");
-  }
-  const Extents strides = node.integers("strides", {1}), pads = node.integers("pads", {0, 0}),
-                dilations = node.integers("dilations", {1});
-  if (strides.size() != 1 || pads.size() != 2 || dilations.size() != 1)
-    importer.refuse(node, "does not slide over rows");
-  const OnnxConstant biases = node.input(2).empty() ? nullptr : importer.floats(node, 2);
-  Graph& graph = importer.graph();
-  const std::string name = importer.layer_name(node, *weights);
-  const Value rows = importer.arranged(node, x, {0, 2, 1});
-  const Value images =
-      reshape(graph, importer.unique_name(name + "/images"), rows, {.extents = {x.shape[2], 1, x.shape[1]}});
-  give_filters(importer, name, *weights, biases, "filters of rows");
-  const Value y = conv2d(graph, name, images,
-                         {.filters = weights->shape[0],
-                          .kernel = weights->shape[2],
-                          .stride = strides.at(0),
-                          .weights = fan_in(weights->shape[1] * weights->shape[2]),
-                          .biases = biases ? std::optional(Initializer{}) : std::nullopt,
-                          .l2_factor = importer.settings().regularization,
-                          .groups = node.integer("group", 1),
-                          .dilation = dilations.at(0),
-                          .kernel_width = 1,
-                          .stride_width = 1,
-                          .dilation_width = 1,
-                          .pads = {pads.at(0), 0, pads.at(1), 0}});
-  const std::int64_t length = graph.shape(y)[1];
-  const Value back = reshape(graph, importer.unique_name(name + "/rows"), y, {.extents = {length, weights->shape[0]}});
-  importer.set_output(node, Importer::placed(back, {batch_mark, weights->shape[0], length}, {0, 2, 1}));
-}
-
 /// Adds a convolution of [batch, channels, height, width, depth] whose filters have depth 1, as a convolution of images
 /// [height, width * depth] with the dilation `depth` along the width.
 void add_conv_of_volumes(Importer& importer, const OnnxNode& node, const OnnxConstant& weights) {
@@ -168,10 +133,16 @@ Placed convolved_parts(Importer& importer, const OnnxNode& node, const Placed& x
 }
 
 void add_conv(Importer& importer, const OnnxNode& node) {
-  const Placed x = importer.input(node);
-  const OnnxConstant weights = importer.floats(node, 1);
+  Placed x = importer.input(node);
+  OnnxConstant weights = importer.floats(node, 1);
   if (x.rank() == 5 && !x.merges_batch()) return add_conv_of_volumes(importer, node, weights);
-  if (x.rank() == 3 && !x.merges_batch()) return add_conv_of_rows(importer, node, weights);
+  const bool are_rows = x.file_rank() == 3 && weights->shape.size() == 3;
+  if (are_rows) {
+    x = as_image(x);
+    OnnxArray filters = *weights;
+    filters.shape.push_back(1);
+    weights = std::make_shared<const OnnxArray>(std::move(filters));
+  }
   if (x.file_rank() != 4 || weights->shape.size() != 4 || !x.is_batch(0))
     importer.refuse(node, "is no convolution of images");
   const OnnxConstant biases = node.input(2).empty() ? nullptr : importer.floats(node, 2);
@@ -209,7 +180,7 @@ void add_conv(Importer& importer, const OnnxNode& node) {
       y = Importer::placed(value, {batch_mark, shape[3], shape[1], shape[2]}, image_order);
     }
   }
-  importer.set_output(node, std::move(y));
+  importer.set_output(node, are_rows ? importer.without_axis(node, y, y.rank() - 1) : y);
 }
 
 constexpr Operator operators[] = {{"Conv", add_conv}};

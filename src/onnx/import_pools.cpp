@@ -13,17 +13,27 @@ std::optional<Extents> pads_of(Importer& importer, const OnnxNode& node) {
   if (automatic == "SAME_UPPER") return std::nullopt;
   if (automatic == "VALID") return Extents{0, 0, 0, 0};
   if (automatic != "NOTSET") importer.refuse(node, "has auto_pad " + printable(automatic) + ", which is not supported");
-  const Extents pads = node.integers("pads", {0, 0, 0, 0});
+  Extents pads = node.integers("pads", {0, 0, 0, 0});
+  if (pads.size() == 2) pads = {pads[0], 0, pads[1], 0};
   if (pads.size() != 4) importer.refuse(node, "does not slide over images");
   return pads;
 }
 
 }  // namespace
 
+Placed as_image(Placed rows) {
+  rows.shape.push_back(1);
+  rows.axes.push_back(-1);
+  return rows;
+}
+
 Windows windows_of(Importer& importer, const OnnxNode& node, const Extents& window) {
   Windows windows{window, node.integers("strides", {1, 1}), node.integers("dilations", {1, 1}),
                   pads_of(importer, node).value_or(Extents{})};
-  if (window.size() != 2 || windows.stride.size() != 2 || windows.dilation.size() != 2) {
+  for (Extents* const all : {&windows.window, &windows.stride, &windows.dilation}) {
+    if (all->size() == 1) all->push_back(1);
+  }
+  if (windows.window.size() != 2 || windows.stride.size() != 2 || windows.dilation.size() != 2) {
     importer.refuse(node, "does not slide over images");
   }
   for (const Extents* const all : {&windows.window, &windows.stride, &windows.dilation}) {
@@ -41,25 +51,32 @@ Windows windows_of(Importer& importer, const OnnxNode& node, const Extents& wind
 
 namespace {
 
-Placed images(Graph& graph, Value value) {
-  const Shape& shape = graph.shape(value);
-  return Importer::placed(value, {batch_mark, shape[3], shape[1], shape[2]}, image_order);
+/// The input of a pool, as images [batch, channels, height, width].
+Placed pooled_images(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  if (x.merges_batch() || x.rank() < 3 || x.rank() > 4) importer.refuse(node, "does not slide over images");
+  return x.rank() == 3 ? as_image(x) : x;
 }
 
-void check_pool(Importer& importer, const OnnxNode& node) {
-  const Placed& x = importer.input(node);
-  if (x.rank() != 4 || x.merges_batch()) importer.refuse(node, "does not slide over images");
+/// Sets the output of a pool: `y` has the images, and rows if the node slides over rows.
+void set_pooled(Importer& importer, const OnnxNode& node, Placed y) {
+  const bool are_rows = importer.input(node).rank() == 3;
+  importer.set_output(node, are_rows ? importer.without_axis(node, y, 3) : y);
+}
+
+void set_pooled(Importer& importer, const OnnxNode& node, Value value) {
+  const Shape& shape = importer.graph().shape(value);
+  set_pooled(importer, node, Importer::placed(value, {batch_mark, shape[3], shape[1], shape[2]}, image_order));
 }
 
 /// Returns the windows of a pool. With ceil_mode, the last windows may end outside the image, so the pads after the
 /// image are increased.
-Windows pool_windows(Importer& importer, const OnnxNode& node) {
-  check_pool(importer, node);
+Windows pool_windows(Importer& importer, const OnnxNode& node, const Placed& x) {
   Windows windows = windows_of(importer, node, node.integers("kernel_shape"));
   if (windows.dilation != Extents{1, 1}) importer.refuse(node, "is dilated, which is not supported");
   if (node.integer("ceil_mode", 0) == 0 || windows.pads.empty()) return windows;
   for (std::size_t i = 0; i < 2; ++i) {
-    const std::int64_t extent = importer.input(node).shape[2 + i], stride = windows.stride[i];
+    const std::int64_t extent = x.shape[2 + i], stride = windows.stride[i];
     const std::int64_t left = extent + windows.pads[i] + windows.pads[2 + i] - windows.window[i];
     const std::int64_t more = (stride - left % stride) % stride;
     const std::int64_t last = (left + stride - 1) / stride * stride;  // start of the last window
@@ -78,33 +95,32 @@ Params pool_params(const Windows& windows) {
 }
 
 void add_max_pool(Importer& importer, const OnnxNode& node) {
-  const Windows windows = pool_windows(importer, node);
-  const Placed& image = importer.input(node);
-  const bool sees_all = windows.window == Extents{image.shape[2], image.shape[3]} && windows.pads == Extents(4, 0);
-  if (sees_all) return importer.set_output(node, max_over(importer, node, image, {false, false, true, true}));
-  const auto params = pool_params<MaxPoolParams>(windows);
-  const Value x = importer.arranged(node, image, image_order);
-  importer.set_output(node, images(importer.graph(), max_pool(importer.graph(), importer.op_name(node), x, params)));
+  const Placed x = pooled_images(importer, node);
+  const Windows windows = pool_windows(importer, node, x);
+  const bool sees_all = windows.window == Extents{x.shape[2], x.shape[3]} && windows.pads == Extents(4, 0);
+  if (sees_all) return set_pooled(importer, node, max_over(importer, node, x, {false, false, true, true}));
+  set_pooled(importer, node,
+             max_pool(importer.graph(), importer.op_name(node), importer.arranged(node, x, image_order),
+                      pool_params<MaxPoolParams>(windows)));
 }
 
 void add_avg_pool(Importer& importer, const OnnxNode& node) {
-  const Windows windows = pool_windows(importer, node);
+  const Placed x = pooled_images(importer, node);
+  const Windows windows = pool_windows(importer, node, x);
   auto params = pool_params<AvgPoolParams>(windows);
   params.counts_padding = node.integer("count_include_pad", 0) != 0;
-  if (params.counts_padding && node.integer("ceil_mode", 0) != 0 &&
-      windows.pads != node.integers("pads", {0, 0, 0, 0})) {
+  if (params.counts_padding && node.integer("ceil_mode", 0) != 0 && windows.pads != pads_of(importer, node)) {
     importer.refuse(node, "has ceil_mode with count_include_pad, which is not supported");
   }
   if (windows.pads == Extents{0, 0, 0, 0}) params.counts_padding = false;
-  const Value x = importer.arranged(node, importer.input(node), image_order);
-  importer.set_output(node, images(importer.graph(), avg_pool(importer.graph(), importer.op_name(node), x, params)));
+  set_pooled(importer, node,
+             avg_pool(importer.graph(), importer.op_name(node), importer.arranged(node, x, image_order), params));
 }
 
 void add_global_avg_pool(Importer& importer, const OnnxNode& node) {
-  check_pool(importer, node);
-  const Placed& x = importer.input(node);
+  const Placed x = pooled_images(importer, node);
   const Value y = global_avg_pool(importer.graph(), importer.op_name(node), importer.arranged(node, x, image_order));
-  importer.set_output(node, {y, {batch_mark, x.shape[1], 1, 1}, {0, 1, -1, -1}});
+  set_pooled(importer, node, Placed{y, {batch_mark, x.shape[1], 1, 1}, {0, 1, -1, -1}});
 }
 
 constexpr Operator operators[] = {

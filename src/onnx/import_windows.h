@@ -35,7 +35,11 @@ struct Windows {
   }
 };
 
-/// The windows of a convolution or pool. `window`: height and width. Errors: data (not over images; extents below 1).
+/// Returns rows [batch, channels, length] as images of width 1.
+Placed as_image(Placed rows);
+
+/// The windows of a convolution or pool over images, or over rows as images of width 1. `window`: the kernel's shape.
+/// Errors: data (not over images; extents below 1).
 Windows windows_of(Importer& importer, const OnnxNode& node, const Extents& window);
 
 }  // namespace carillon

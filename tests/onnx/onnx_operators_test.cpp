@@ -386,6 +386,32 @@ std::vector<OperatorCase> products() {
              m.node("Slice", {"placed", "start", "end", "start"}, "first");
              m.node("Squeeze", {"first", "start"}, "x");
            }},
+          {"PoolsOfRows",
+           [](Model& m) {
+             m.integers("shape", {0, 3, 64});
+             m.node("Reshape", {"image", "shape"}, "rows");
+             onnx::Node& most = m.node("MaxPool", {"rows"}, "most");
+             Model::attribute(most, "kernel_shape", Shape64{3});
+             Model::attribute(most, "strides", Shape64{2});
+             Model::attribute(most, "pads", Shape64{1, 0});
+             onnx::Node& mean = m.node("AveragePool", {"most"}, "mean");
+             Model::attribute(mean, "kernel_shape", Shape64{4});
+             Model::attribute(mean, "strides", Shape64{3});
+             m.node("GlobalAveragePool", {"mean"}, "all");
+             m.node("Add", {"mean", "all"}, "x");
+           }},
+          {"ConvolutionOfRows",
+           [](Model& m) {
+             m.array("weights", {6, 1, 5}, noise(30));
+             m.array("biases", {6}, noise(6));
+             m.integers("shape", {0, 3, 64});
+             m.node("Reshape", {"image", "shape"}, "rows");
+             onnx::Node& node = m.node("Conv", {"rows", "weights", "biases"}, "x");
+             Model::attribute(node, "group", 3);
+             Model::attribute(node, "strides", Shape64{2});
+             Model::attribute(node, "dilations", Shape64{2});
+             Model::attribute(node, "pads", Shape64{3, 1});
+           }},
           {"LargestOfChannels",
            [](Model& m) { Model::attribute(m.node("ReduceMax", {"image"}, "x"), "axes", Shape64{1}); }},
           {"LargestOfRows",
