@@ -7,8 +7,7 @@ namespace carillon {
 namespace {
 
 /// Multiplies [..., m, k] by [k, n].
-OnnxArray fold_mat_mul(const Folded& f) {
-  const OnnxArray &a = f.input(0), &b = f.input(1);
+OnnxArray matrix_product(const Folded& f, const OnnxArray& a, const OnnxArray& b) {
   if (!a.has_floats || !b.has_floats || a.shape.size() < 2 || b.shape.size() != 2 || a.shape.back() != b.shape[0] ||
       b.shape[0] < 1) {
     f.refuse("of constants of these shapes is not read");
@@ -32,6 +31,28 @@ OnnxArray fold_mat_mul(const Folded& f) {
     }
   }
   return result;
+}
+
+OnnxArray fold_mat_mul(const Folded& f) { return matrix_product(f, f.input(0), f.input(1)); }
+
+OnnxArray fold_gemm(const Folded& f) {
+  const bool has_bias = f.has(2);
+  OnnxArray b = f.input(1);
+  if (f.node.number("alpha", 1.0f) != 1.0f || f.node.number("beta", 1.0f) != 1.0f || f.node.integer("transA", 0) != 0 ||
+      !b.has_floats || b.shape.size() != 2 || (has_bias && !f.input(2).has_floats)) {
+    f.refuse("of constants of this form is not read");
+  }
+  if (f.node.integer("transB", 0) != 0) {
+    const std::int64_t rows = b.shape[0], columns = b.shape[1];
+    std::vector<std::int64_t> places;
+    for (std::int64_t i = 0; i < rows * columns; ++i) places.push_back(i % rows * columns + i / rows);
+    b = gathered(b, {columns, rows}, places);
+  }
+  OnnxArray y = matrix_product(f, f.input(0), b);
+  if (!has_bias) return y;
+  const OnnxArray bias = expanded(f, f.input(2), y.shape);
+  for (std::size_t i = 0; i < y.floats.size(); ++i) y.floats[i] += bias.floats[i];
+  return y;
 }
 
 /// Normalises an array [n, channels, ...]. With training_mode, by the statistics of the array: PyTorch exports the
@@ -106,8 +127,10 @@ OnnxArray fold_scatter_nd(const Folded& f) {
   return array;
 }
 
-constexpr Folding foldings[] = {
-    {"BatchNormalization", fold_batch_norm}, {"MatMul", fold_mat_mul}, {"ScatterND", fold_scatter_nd}};
+constexpr Folding foldings[] = {{"BatchNormalization", fold_batch_norm},
+                                {"Gemm", fold_gemm},
+                                {"MatMul", fold_mat_mul},
+                                {"ScatterND", fold_scatter_nd}};
 
 }  // namespace
 

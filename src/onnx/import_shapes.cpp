@@ -136,10 +136,37 @@ bool reader_pads(const OnnxNode& reader, const Extents& pads, float value) {
   return true;
 }
 
+/// Pads each ONNX axis by elements of the axis. `mode`: reflect (without the first and the last element), edge or wrap.
+Placed padded_by_elements(Importer& importer, const OnnxNode& node, Placed x, const Extents& before,
+                          const Extents& after, const std::string& mode) {
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    if (before[i] == 0 && after[i] == 0) continue;
+    const std::int64_t extent = x.shape[i], most = mode == "reflect" ? extent - 1
+                                                   : mode == "wrap"  ? extent
+                                                                     : max_folded;
+    if (std::max(before[i], after[i]) > most || std::min(before[i], after[i]) <= -extent)
+      importer.refuse(node, "has pads that do not suit its input");
+    Extents indices;
+    for (std::int64_t at = -before[i]; at < extent + after[i]; ++at) {
+      if (mode == "edge") {
+        indices.push_back(std::clamp<std::int64_t>(at, 0, extent - 1));
+      } else if (mode == "wrap") {
+        indices.push_back((at + extent) % extent);
+      } else {
+        indices.push_back(at < 0 ? -at : at < extent ? at : 2 * (extent - 1) - at);
+      }
+    }
+    if (indices.empty()) importer.refuse(node, "leaves nothing of its input");
+    x = gathered_axis(importer, node, x, i, {.indices = std::move(indices)});
+  }
+  return x;
+}
+
 void add_pad(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   const std::string mode = node.text("mode", "constant");
-  if (mode != "constant") importer.refuse(node, "pads by " + printable(mode) + ", which is not supported");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
+    importer.refuse(node, "pads by " + printable(mode) + ", which is not supported");
   const Extents pads = importer.integers(node, 1, "pads").value_or(Extents{});
   Extents axes = importer.integers(node, 3, "").value_or(Extents{});
   if (axes.empty()) {
@@ -152,6 +179,7 @@ void add_pad(Importer& importer, const OnnxNode& node) {
     before[axis] = pads[i];
     after[axis] = pads[axes.size() + i];
   }
+  if (mode != "constant") return importer.set_output(node, padded_by_elements(importer, node, x, before, after, mode));
   const float value = importer.number(node, 2, "value").value_or(0.0f);
   const OnnxNode* const reader = importer.sole_reader(node.output());
   const bool only_adds = std::ranges::all_of(pads, [](std::int64_t extent) { return extent >= 0; });

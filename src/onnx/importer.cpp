@@ -221,7 +221,8 @@ bool Importer::add_constant(const OnnxNode& node, std::span<const OnnxConstant> 
   const OnnxConstant folded = fold_with_batch(node, inputs, operator_set(), source_.file);
   for (const OnnxConstant& one : inputs) charge(node, one && !one->is_hollow ? one->element_count() : 0);
   charge(node, folded->is_hollow ? 0 : folded->element_count());
-  if (node.type() == "MatMul") charge(node, folded->element_count() * inputs[0]->shape.back() / 8);
+  if (node.type() == "MatMul" || node.type() == "Gemm")
+    charge(node, folded->element_count() * inputs[0]->shape.back() / 8);
   constants_[node.output()] = folded;
   return true;
 }

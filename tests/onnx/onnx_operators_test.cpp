@@ -344,6 +344,15 @@ OperatorCase assigned(const std::string& name, const Shape64& rows, const Shape6
           }};
 }
 
+OperatorCase padded(const std::string& name, const std::string& mode, const Shape64& pads) {
+  return {name,
+          [=](Model& m) {
+            m.integers("pads", pads);
+            text(m.node("Pad", {"image", "pads"}, "x"), "mode", mode);
+          },
+          19};
+}
+
 std::vector<OperatorCase> products() {
   return {assigned("ScatterOfAPart", {2, 3, 4}, {7, 0}),
           assigned("ScatterOfRows", {5, 1}, {0, 1, 2, 3, 4, 5, 6, 7}),
@@ -430,6 +439,20 @@ std::vector<OperatorCase> products() {
              m.array("scales", {4}, {1.0f, 1.0f, 3.0f, 5.0f});
              m.node("Resize", {"image", "", "scales"}, "large");
              m.node("GlobalMaxPool", {"large"}, "x");
+           }},
+          padded("PadByReflection", "reflect", {0, 0, 3, 1, 0, 0, 0, 7}),
+          padded("PadByEdges", "edge", {0, 1, 3, -1, 0, 0, 0, 9}),
+          padded("PadByWrapping", "wrap", {0, 0, 3, 8, 0, 2, 0, 1}),
+          {"GemmOfArrays",
+           [](Model& m) {
+             m.array("places", {8, 2}, noise(16));
+             m.array("weights", {5, 2}, noise(10));
+             m.array("biases", {5}, noise(5));
+             m.array("last", {5, 8}, noise(40));
+             Model::attribute(m.node("Gemm", {"places", "weights", "biases"}, "hidden"), "transB", 1);
+             m.node("Relu", {"hidden"}, "positive");
+             m.node("Gemm", {"positive", "last"}, "table");
+             m.node("Add", {"image", "table"}, "x");
            }},
           {"OneHot",
            [](Model& m) {
