@@ -43,7 +43,7 @@ Placed with_divided_axis(Importer& importer, const OnnxNode& node, const Placed&
 }
 
 void add_gather(Importer& importer, const OnnxNode& node) {
-  const Placed x = importer.input_or_parameter(node, 0);
+  const Placed x = importer.input(node, 0);
   const OnnxConstant indices = importer.constant(node, 1);
   const std::size_t axis = importer.axis(node, node.integer("axis", 0), x);
   if (indices == nullptr || indices->has_floats || indices->integers.empty())

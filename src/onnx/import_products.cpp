@@ -74,7 +74,7 @@ Value matrices(Importer& importer, const OnnxNode& node, const Placed& x, bool& 
 
 /// Adds the matrix product of two values. An array that is no dense layer's weights is a value, too.
 void add_product(Importer& importer, const OnnxNode& node) {
-  Placed a = importer.input_or_parameter(node, 0), b = importer.input_or_parameter(node, 1);
+  Placed a = importer.input(node, 0), b = importer.input(node, 1);
   if (a.lacks_batch() && b.lacks_batch()) importer.refuse(node, "multiplies arrays, which is not supported");
   a = importer.with_batch(node, a, b);
   b = importer.with_batch(node, b, a);
@@ -148,7 +148,7 @@ Value as_matrices(Importer& importer, const OnnxNode& node, const Lettered& of, 
 
 /// The letters of the axes of an operand, and of the batch if the operand's batch is absent in the file.
 Lettered lettered(Importer& importer, const OnnxNode& node, int i, std::string letters, char batch) {
-  Lettered of{importer.input_or_parameter(node, i), std::move(letters)};
+  Lettered of{importer.input(node, i), std::move(letters)};
   if (of.x.merges_batch() || of.letters.size() != of.x.file_rank())
     importer.refuse(node, "has another number of axes than its equation");
   if (of.x.lacks_batch()) {

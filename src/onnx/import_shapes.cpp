@@ -340,7 +340,7 @@ void add_sequence_at(Importer& importer, const OnnxNode& node) {
 void add_concat(Importer& importer, const OnnxNode& node) {
   // Constants may come first, for example class tokens that a later node repeats for each sample.
   std::vector<Placed> parts;
-  for (int i = 0; i < node.input_count(); ++i) parts.push_back(importer.input_or_parameter(node, i));
+  for (int i = 0; i < node.input_count(); ++i) parts.push_back(importer.input(node, i));
   if (parts.empty()) importer.refuse(node, "has no inputs");
   importer.set_output(node, joined(importer, node, parts, importer.axis(node, node.integer("axis", 0), parts.front())));
 }

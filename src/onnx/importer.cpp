@@ -281,13 +281,21 @@ void Importer::add_unchecked(const OnnxNode& node) {
   if (found == nullptr) {
     refuse(node, are_constant ? "has constant inputs, which is not read" : "cannot be trained: no op computes it");
   }
-  if (are_constant && found->reads_parameters && inputs[0] && inputs[0]->has_floats)
-    placed_[node.input(0)] = parameter(node, *floats(node, 0));  // for example a softmax of trained weights
   for (int i = 0; i < node.input_count(); ++i) {
     if (is_placed(node, i) && input(node, i).lacks_batch() && !found->reads_parameters)
       refuse(node, "reads a value that was computed from arrays only, which is not supported");
   }
+  reads_parameters_ = found->reads_parameters;
   found->add(*this, node);
+}
+
+const Placed& Importer::input(const OnnxNode& node, int i) {
+  const auto found = placed_.find(node.input(i));
+  if (found != placed_.end()) return found->second;
+  const OnnxConstant values = constant(node, i);
+  if (!reads_parameters_ || values == nullptr || !values->has_floats)
+    refuse(node, fmt::format("has a constant as input {}, which is not read", i));
+  return placed_[node.input(i)] = parameter(node, *values);  // for example a softmax of trained weights
 }
 
 void Importer::check_given() const {

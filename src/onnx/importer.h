@@ -211,11 +211,8 @@ class Importer {
     return node.has(attribute) ? std::optional(node.number(attribute, 0.0f)) : std::nullopt;
   }
   bool is_placed(const OnnxNode& node, int i) const { return placed_.contains(node.input(i)); }
-  const Placed& input(const OnnxNode& node, int i = 0) const {
-    const auto found = placed_.find(node.input(i));
-    if (found == placed_.end()) refuse(node, fmt::format("has a constant as input {}, which is not read", i));
-    return found->second;
-  }
+  /// Input `i`. If the operator reads parameters, places a constant as `parameter` does.
+  const Placed& input(const OnnxNode& node, int i = 0);
   void set_output(const OnnxNode& node, Placed placed, int i = 0) {
     if (placed.rank() > max_axes) refuse(node, "has too many axes");
     placed_[node.output(i)] = std::move(placed);
@@ -257,8 +254,6 @@ class Importer {
   Placed variable(const OnnxNode& node, const OnnxArray& values, std::size_t rank, const std::vector<int>& order);
   /// As `variable`, with the shape of the array in the file after the axis of the batch (BatchInFile::absent).
   Placed parameter(const OnnxNode& node, const OnnxArray& values);
-  /// Returns input `i`. Places constants, as `parameter` does.
-  Placed input_or_parameter(const OnnxNode& node, int i);
   /// If the batch of `x` is absent in the file, returns `x` with the number of axes and the batch of `other`: axes in
   /// the file are matched from the last one.
   Placed with_batch(const OnnxNode& node, const Placed& x, const Placed& other);
@@ -348,6 +343,7 @@ class Importer {
   std::map<std::string, std::string> original_names_;
   std::map<std::string, std::string> variables_;  ///< by order, name and shape of the array
   std::set<std::string> given_names_;
+  bool reads_parameters_ = false;  ///< of the operator of the current node
   std::vector<std::string> notes_;
 };
 

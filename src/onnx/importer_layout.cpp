@@ -205,11 +205,6 @@ Placed Importer::parameter(const OnnxNode& node, const OnnxArray& values) {
   return placed;
 }
 
-Placed Importer::input_or_parameter(const OnnxNode& node, int i) {
-  if (is_placed(node, i) || constant(node, i) == nullptr) return input(node, i);
-  return parameter(node, *floats(node, i));
-}
-
 Placed Importer::with_batch(const OnnxNode& node, const Placed& x, const Placed& other) {
   if (!x.lacks_batch()) return x;
   const auto refuse_shapes = [&] { refuse(node, "combines arrays and values of different shapes"); };
