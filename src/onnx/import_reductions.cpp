@@ -80,15 +80,14 @@ Placed mean_over(Importer& importer, const OnnxNode& node, Placed x, std::int64_
                           : mean(graph, importer.op_name(node), x.value, {.axes = own, .keeps_axes = reduces_all});
   }
   const bool keeps = node.integer("keepdims", 1) != 0;
-  if (reduces_all) {
-    for (std::size_t i = 0; i < x.rank(); ++i) x.shape[i] = reduces[i] ? 1 : x.shape[i];
-    if (keeps) return x;
-    importer.refuse(node, "keeps no axis besides the batch, which is not supported");
-  }
   Placed y{x.value, {}, {}, x.batch};
   for (std::size_t i = 0; i < x.rank(); ++i) {
     if (reduces[i] && !keeps) continue;
     y.shape.push_back(reduces[i] ? 1 : x.shape[i]);
+    if (reduces_all) {
+      y.axes.push_back(x.axes[i]);
+      continue;
+    }
     const auto smaller = std::ranges::count_if(own, [&](std::int64_t axis) { return axis < x.axes[i]; });
     y.axes.push_back(reduces[i] || x.axes[i] < 0 ? -1 : x.axes[i] - static_cast<int>(smaller));
   }

@@ -272,8 +272,15 @@ void Importer::add_unchecked(const OnnxNode& node) {
     return;
   }
   if (are_constant && add_constant(node, inputs)) return;
-  if (node.type() == "CastLike" && inputs[0] != nullptr && inputs[0]->has_floats) {  // values are float32
-    constants_[node.output()] = inputs[0];
+  if (node.type() == "CastLike" && inputs[0] != nullptr && !inputs[0]->is_hollow) {  // values are float32
+    OnnxArray numbers = *inputs[0];
+    if (!numbers.has_floats) {
+      numbers.floats.assign(numbers.integers.begin(), numbers.integers.end());
+      numbers.has_floats = true;
+      numbers.integers.clear();
+      numbers.name.clear();  // integers are not trained
+    }
+    constants_[node.output()] = std::make_shared<const OnnxArray>(std::move(numbers));
     return;
   }
   place_constants(node);

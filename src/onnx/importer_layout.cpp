@@ -86,7 +86,7 @@ Placed Importer::without_axis(const OnnxNode& node, const Placed& x, std::size_t
   y.axes.erase(y.axes.begin() + static_cast<std::ptrdiff_t>(axis));
   if (own < 0) return y;
   Extents extents = graph_.shape(x.value).extents();
-  if (extents.size() == 2) refuse(node, "leaves no axis besides the batch, which is not supported");
+  if (extents.size() == 2) return y;  // a value keeps an axis of extent 1 besides the batch
   extents.erase(extents.begin() + own);
   extents.erase(extents.begin());
   y.value = reshape(graph_, op_name(node), x.value, {.extents = extents});

@@ -33,8 +33,8 @@ from PIL import Image
 SIDE = 8  # pictures are SIDE x SIDE: at most 64 samples
 # Operators that an op computes (src/onnx/import_*.cpp).
 OPERATORS = """Add AveragePool BatchNormalization Cast CastLike Clip Concat Conv Div Dropout Einsum Erf Exp Expand Flatten
-Gather Gelu Gemm GlobalAveragePool GroupNormalization HardSigmoid HardSwish Identity InstanceNormalization
-LayerNormalization LeakyRelu MatMul MaxPool Mul Neg Pad Pow Reciprocal ReduceL2 ReduceMean ReduceSum Relu Reshape Resize
+Gather Gelu Gemm GlobalAveragePool GlobalMaxPool GroupNormalization HardSigmoid HardSwish Identity InstanceNormalization
+LayerNormalization LeakyRelu MatMul MaxPool Mul Neg Pad Pow Reciprocal ReduceL2 ReduceMax ReduceMean ReduceSum Relu Reshape Resize
 ScatterND Sigmoid Slice Softmax Split Sqrt Squeeze Sub Tanh Tile Transpose Unsqueeze""".split()
 # Inputs that may be computed values; of all other operators only input 0.
 VALUES = {name: (0, 1) for name in ("Add", "Sub", "Mul", "Div", "MatMul", "Einsum")} | {"Concat": range(9), "ScatterND": (0, 2)}

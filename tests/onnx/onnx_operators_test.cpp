@@ -443,6 +443,26 @@ std::vector<OperatorCase> products() {
           padded("PadByReflection", "reflect", {0, 0, 3, 1, 0, 0, 0, 7}),
           padded("PadByEdges", "edge", {0, 1, 3, -1, 0, 0, 0, 9}),
           padded("PadByWrapping", "wrap", {0, 0, 3, 8, 0, 2, 0, 1}),
+          {"MeanOfSamples",
+           [](Model& m) {
+             onnx::Node& node = m.node("ReduceMean", {"image"}, "mean");
+             Model::attribute(node, "axes", Shape64{1, 2, 3});
+             Model::attribute(node, "keepdims", 0);
+             m.integers("axes", {1, 2, 3});
+             m.node("Unsqueeze", {"mean", "axes"}, "wide");
+             m.node("Mul", {"image", "wide"}, "x");
+           }},
+          {"NumberOfAnArray",
+           [](Model& m) {
+             m.array("weights", {3}, {0.5f, -2.0f, 3.0f});
+             m.node("Softmax", {"weights"}, "parts");
+             m.node("Identity", {"parts"}, "copy");
+             m.integers("first", {0});
+             m.integers("scalar", {});
+             m.node("Reshape", {"first", "scalar"}, "place");
+             Model::attribute(m.node("Gather", {"copy", "place"}, "factor"), "axis", 0);
+             m.node("Mul", {"image", "factor"}, "x");
+           }},
           {"GemmOfArrays",
            [](Model& m) {
              m.array("places", {8, 2}, noise(16));
