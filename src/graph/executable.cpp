@@ -28,7 +28,8 @@ std::optional<std::size_t> parameter_summed_by_reader(const Graph& graph, const 
   if (value.producer < 0 || value.readers.size() != 1 || !value.wants_gradient) return std::nullopt;
   const Graph::Node &producer = graph.nodes()[value.producer], &reader = graph.nodes()[value.readers[0]];
   // OpTensors::input_gradient_sums belongs to input 0, and the biases to output 0.
-  if (&graph.values()[reader.inputs[0]] != &value) return std::nullopt;
+  // An op that only reads the value as the gradient of a shared parameter may have no inputs.
+  if (reader.inputs.empty() || &graph.values()[reader.inputs[0]] != &value) return std::nullopt;
   if (&graph.values()[producer.outputs[0]] != &value) return std::nullopt;
   const auto column_summed_parameter = producer.traits.column_summed_parameter;
   const auto sums_input_gradient = reader.traits.sums_input_gradient;

@@ -46,31 +46,52 @@ const OnnxNode* reader_of_groups(Importer& importer, const OnnxNode& node, const
   return norm;
 }
 
-/// The shape that a Reshape of `x` requests, without 0 and -1.
+/// Marks the batch in a shape without batch_mark, from a file that was exported for `samples` samples. The batch keeps
+/// its place among the elements of `x`. Returns false if there is no such place.
+bool mark_batch(Extents& shape, const Placed& x, std::int64_t samples) {
+  std::int64_t before = 1, earlier = 1;
+  for (std::size_t i = 0; i < x.batch_axis(); ++i) before *= x.shape[i];
+  std::int64_t* found = nullptr;
+  for (std::int64_t& extent : shape) {
+    const bool is_own_axis = extent == samples;
+    if (earlier == before && extent % samples == 0 && (found == nullptr || is_own_axis)) found = &extent;
+    if (earlier == before && is_own_axis) break;
+    earlier *= extent;
+  }
+  if (found != nullptr) *found = *found / samples * batch_mark;
+  return found != nullptr;
+}
+
+/// The shape that a Reshape of `x` requests, without 0 and -1, with the batch as batch_mark.
 Extents requested_shape(Importer& importer, const OnnxNode& node, const Placed& x) {
+  const auto refuse_count = [&] { importer.refuse(node, "has another number of elements than its input"); };
   Extents shape = importer.integers(node, 1, "shape").value_or(Extents{});
   if (shape.empty()) importer.refuse(node, "does not keep the batch");
   if (shape.size() > max_axes) importer.refuse(node, "has too many axes");
   const Extents from = x.file_shape();
   const bool keeps_zeros = node.integer("allowzero", 0) != 0;
-  std::int64_t all = 1, known = 1, unknown = 1;
+  std::int64_t all = 1, known = 1;
   for (const std::int64_t extent : from) all *= extent;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 0 && !keeps_zeros && i < from.size()) shape[i] = from[i];
     if (shape[i] != -1 && (shape[i] <= 0 || __builtin_mul_overflow(known, shape[i], &known)))
       importer.refuse(node, "has an invalid shape");
   }
-  // A file that was exported for a batch of one has extents without the batch.
-  const bool has_batch = !x.lacks_batch() && known % batch_mark != 0 && x.is_batch(0);
-  const bool has_unknown = std::ranges::find(shape, -1) != shape.end();
-  if (has_batch && shape[0] != -1 && (shape[0] == 1 || !has_unknown)) {
-    shape[0] *= batch_mark;
-    if (__builtin_mul_overflow(known, batch_mark, &known)) importer.refuse(node, "has an invalid shape");
+  const auto unknown = std::ranges::find(shape, -1);
+  if (std::count(shape.begin(), shape.end(), -1) > 1) refuse_count();
+  if (!x.lacks_batch() && known % batch_mark != 0) {  // the shape has the file's number of samples, or -1 has the batch
+    const std::int64_t given = importer.batch_of_file(), samples = std::max<std::int64_t>(given, 1);
+    const std::int64_t elements = all / batch_mark * samples;
+    const bool is_open = unknown != shape.end() && given < 1 && (shape[0] != 1 || !x.is_batch(0));
+    if (!is_open && elements % known == 0) {
+      if (unknown == shape.end() && elements != known) refuse_count();
+      if (unknown != shape.end()) *unknown = elements / known;
+      if (!mark_batch(shape, x, samples)) importer.refuse(node, "does not keep the batch");
+      return shape;
+    }
   }
-  if (has_unknown) unknown = all / known;
-  if (std::ranges::count(shape, -1) > 1 || unknown * known != all)
-    importer.refuse(node, "has another number of elements than its input");
-  std::ranges::replace(shape, -1, unknown);
+  if (unknown == shape.end() ? all != known : all % known != 0) refuse_count();
+  if (unknown != shape.end()) *unknown = all / known;
   return shape;
 }
 
@@ -342,6 +363,11 @@ void add_concat(Importer& importer, const OnnxNode& node) {
   std::vector<Placed> parts;
   for (int i = 0; i < node.input_count(); ++i) parts.push_back(importer.input(node, i));
   if (parts.empty()) importer.refuse(node, "has no inputs");
+  const auto has_batch = std::ranges::find_if(parts, [](const Placed& part) { return !part.lacks_batch(); });
+  if (has_batch != parts.end()) {
+    const Placed other = *has_batch;
+    for (Placed& part : parts) part = importer.with_batch(node, part, other);
+  }
   importer.set_output(node, joined(importer, node, parts, importer.axis(node, node.integer("axis", 0), parts.front())));
 }
 

@@ -49,7 +49,10 @@ std::string Importer::layer_name(const OnnxNode& node, const OnnxArray& weights)
 }
 
 void Importer::give(const std::string& variable, const OnnxArray& array, const Stored& stored) {
-  if (!array.name.empty() && !array.is_derived) {
+  // PyTorch's exporter merges equal arrays, such as all biases before a training. Arrays of one repeated number tell
+  // nothing about the network, so their readers get variables of their own.
+  const bool is_repeated = std::ranges::adjacent_find(array.floats, std::not_equal_to<>()) == array.floats.end();
+  if (!array.name.empty() && !array.is_derived && !is_repeated) {
     const std::string key = fmt::format("{} {} {}", stored.order, array.name, fmt::join(array.shape, ","));
     const auto [first, is_first] = variables_.emplace(key, variable);
     if (!is_first) return graph_.share_parameter(variable, first->second);
@@ -63,7 +66,7 @@ void Importer::give_values(const std::string& name, const OnnxArray& array, cons
   elements_ += array.element_count();
   if (elements_ > most_elements)
     fail(ExitCode::data, "{}: its layers read too many values", source_.file.path().string());
-  // Two variables of one array cannot both have its name.
+  // Several variables of one array cannot all have its name.
   const bool has_array_name = stored.keeps_name && !array.name.empty() && !array.is_derived && is_line(array.name) &&
                               given_names_.insert(array.name).second;
   original_names_[name] = has_array_name ? array.name : name;
@@ -346,7 +349,7 @@ Value Importer::run() {
 namespace {
 
 /// Calls Importer::run. If it fails and the images differ in size from the images of the file, reports a usage error
-/// and not damaged data.
+/// and not damaged data. If the file was exported for several images, the message says how to export it.
 Value run_for_images(const Source& source, const NetworkSettings& settings, Importer& importer) {
   const Extents& shape = source.file.input_shape();
   const auto differs = [&](std::size_t axis, std::int64_t extent) {
@@ -356,7 +359,12 @@ Value run_for_images(const Source& source, const NetworkSettings& settings, Impo
     return importer.run();
   } catch (const Error& error) {
     const bool has_own_size = differs(2, settings.image.height) || differs(3, settings.image.width);
-    if (error.code() != ExitCode::data || !has_own_size) throw;
+    if (error.code() != ExitCode::data) throw;
+    if (importer.batch_of_file() > 1) {
+      fail(ExitCode::data, "{} (the file is for batches of {} images: export it for one image or for any number)",
+           error.what(), importer.batch_of_file());
+    }
+    if (!has_own_size) throw;
     fail(ExitCode::usage, "{} (the file is for images of {}x{}: --image-size {})", error.what(), shape[2], shape[3],
          shape[2]);
   }

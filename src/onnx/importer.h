@@ -158,8 +158,14 @@ class Importer {
   /// Whether the node repeats a constant for each sample.
   bool repeats_for_samples(const OnnxNode& node) const {
     const OnnxConstant shape = node.type() == "Expand" ? constant(node, 1) : nullptr, values = constant(node, 0);
-    return shape != nullptr && values != nullptr && values->has_floats && !shape->integers.empty() &&
-           shape->integers[0] == batch_mark;
+    if (shape == nullptr || values == nullptr || !values->has_floats || shape->integers.empty()) return false;
+    const bool adds_samples = batch_of_file() > 1 && shape->integers[0] == batch_of_file() &&
+                              values->shape.size() == shape->integers.size() && values->shape[0] == 1;
+    return shape->integers[0] == batch_mark || adds_samples;
+  }
+  /// The number of samples for which the file was exported; -1: any number.
+  std::int64_t batch_of_file() const {
+    return source_.file.input_shape().empty() ? -1 : source_.file.input_shape().front();
   }
   const std::vector<GivenValues>& given() const { return given_; }
   const std::map<std::string, std::string>& original_names() const { return original_names_; }
@@ -282,7 +288,7 @@ class Importer {
   std::string layer_name(const OnnxNode& node, const OnnxArray& weights);
   /// Gives a variable of the next op the values of an array in the file, and records the array's name. With
   /// OnnxOptions::fresh_weights, records only the name. If an earlier op stores the same array in the same way, the ops
-  /// share one variable.
+  /// share one variable, unless the array only repeats one number.
   void give(const std::string& variable, const OnnxArray& array, const Stored& stored = {});
   /// As `give`, for a buffer, which ops never share.
   void give_buffer(const std::string& buffer, const OnnxArray& array);

@@ -6,12 +6,14 @@
 #include <nlohmann/json.hpp>
 
 #include "carillon/core/error.h"
+#include "kernels/broadcast/broadcast.h"
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/gradient_ops.h"
 #include "kernels/image_input/image_input.h"
 #include "kernels/shared/op_types.h"
+#include "kernels/values/values.h"
 #include "src/graph/batch_tiling.h"
 #include "src/graph/memory_plan.h"
 #include "src/graph/passes.h"
@@ -146,6 +148,17 @@ TEST(SharedGradientsOfParameters, MatchFiniteDifferences) {
     harness.finish(dense(graph, "c", x, {.units = 6}));
     harness.expect_gradients_match_differences(1e-2, 2e-2);
   }
+}
+
+/// The op `variable` has no inputs.
+TEST(SharedGradientsOfParameters, MatchFiniteDifferencesForOpsWithoutInputs) {
+  OpHarness harness(5, 2);
+  Graph& graph = harness.graph();
+  Value x = add(graph, "first", harness.input("x", {5, 6}), variable(graph, "a", {.shape = {6}}));
+  graph.share_parameter("b/values", "a/values");
+  x = multiply(graph, "second", gelu(graph, "gelu", x), variable(graph, "b", {.shape = {6}}));
+  harness.finish(x);
+  harness.expect_gradients_match_differences(1e-2, 2e-2);
 }
 
 /// A graph of five convolutions in tiles. Either the third convolution shares the variables of the first one, or it has

@@ -55,16 +55,31 @@ TEST_F(OnnxImport, FoldsTheArithmeticOfShapes) {
   EXPECT_THAT(outputs(read(model), {1, 2, 3}), ElementsAre(FloatNear(2.0f, 1e-5f), FloatNear(3.0f, 1e-5f)));
 }
 
-TEST_F(OnnxImport, AFileForABatchOfOneReadsAnyBatch) {
-  Model model;
-  model.integers("rows", {1, 3, 64});
-  model.integers("windows", {3, 64});  // a window is a channel
-  model.integers("images", {1, -1, 8, 8});
-  model.node("Reshape", {"image", "rows"}, "by_row");
-  model.node("Reshape", {"by_row", "windows"}, "by_window");
-  model.node("Reshape", {"by_window", "images"}, "back");
-  model.finish("back");
-  EXPECT_NEAR(outputs(read(model), {10, 20, 30})[0], 0.25 * 20 + 0.5 * 30 + 1, 1e-4);
+/// By default, PyTorch exports a network for the number of images of the example.
+TEST_F(OnnxImport, FilesForAFixedNumberOfImagesReadAnyBatch) {
+  for (const std::int64_t images : {-1, 1, 3}) {
+    Model model({images, 3, 8, 8});
+    const std::int64_t count = std::max<std::int64_t>(images, 1);
+    model.array("token", {1, 1, 3}, {6, 7, 8});
+    model.integers("tokens", {count, 1, 3});
+    model.integers("rows", {count, 3, 64});
+    model.integers("windows", {count * 3, 64});  // a window is a channel
+    model.integers("heads", {65, count * 3, 1});
+    model.integers("last", {count, 3, 65, 1});
+    model.node("Reshape", {"image", "rows"}, "by_row");
+    model.node("Reshape", {"by_row", "windows"}, "by_window");
+    model.node("Reshape", {"by_window", "rows"}, "back");
+    Model::attribute(model.node("Transpose", {"back"}, "positions"), "perm", {0, 2, 1});
+    model.node("Expand", {"token", "tokens"}, "repeated");
+    Model::attribute(model.node("Concat", {"repeated", "positions"}, "all"), "axis", 1);
+    Model::attribute(model.node("Transpose", {"all"}, "first"), "perm", {1, 0, 2});  // [65, images, 3]
+    model.node("Reshape", {"first", "heads"}, "by_head");
+    Model::attribute(model.node("Transpose", {"by_head"}, "turned"), "perm", {1, 0, 2});
+    model.node("Reshape", {"turned", "last"}, "images");
+    model.finish("images");
+    const double second = (64 * 20.0 + 7) / 65, third = (64 * 30.0 + 8) / 65;
+    EXPECT_NEAR(outputs(read(model), {10, 20, 30})[0], 0.25 * second + 0.5 * third + 1, 1e-4) << images;
+  }
 }
 
 TEST_F(OnnxImport, ATransposedImageKeepsItsLayout) {
@@ -269,7 +284,7 @@ TEST_F(OnnxImport, NormsAndArraysThatAreReadTwiceShareTheirVariables) {
   model.array("norm.bias", {3}, {4, 5, 6});
   model.array("norm.mean", {3}, {0, 0, 0});
   model.array("norm.variance", {3}, {1, 1, 1});
-  model.array("offset", {3, 1, 1}, {1, 1, 1});
+  model.array("offset", {3, 1, 1}, {1, 2, 1});
   model.array("rows.weight", {3, 3, 1}, {1, 0, 0, 0, 1, 0, 0, 0, 1});
   model.integers("rows", {0, 3, 64});
   model.integers("images", {0, 3, 8, 8});
@@ -287,6 +302,21 @@ TEST_F(OnnxImport, NormsAndArraysThatAreReadTwiceShareTheirVariables) {
   const Network network = read(model);
   // The two layers of the end, scale and offset of the norm, the filters, and the array.
   EXPECT_EQ(build_network(network, {}).graph.parameters().size(), 2u + 2u + 1u + 1u);
+}
+
+/// PyTorch's exporter merges equal arrays, such as biases that are 0 before a training.
+TEST_F(OnnxImport, ArraysOfOneNumberAreNotShared) {
+  Model model;
+  model.array("zero", {3}, {0, 0, 0});
+  model.array("one.weight", {3, 3, 1, 1}, {1, 0, 0, 0, 1, 0, 0, 0, 1});
+  model.array("two.weight", {3, 3, 1, 1}, {2, 0, 0, 0, 2, 0, 0, 0, 2});
+  model.node("Conv", {"image", "one.weight", "zero"}, "first");
+  model.node("Conv", {"first", "two.weight", "zero"}, "second");
+  model.finish("second");
+  const Network network = read(model);
+  EXPECT_EQ(build_network(network, {}).graph.parameters().size(), 6u);
+  EXPECT_EQ(network.torch_names.at("one/biases"), "zero");
+  EXPECT_EQ(network.torch_names.at("two/biases"), "two/biases");
 }
 
 /// A computed array has other values than the array of the file, so it must not have its name.

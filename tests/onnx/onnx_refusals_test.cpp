@@ -150,6 +150,14 @@ TEST_F(OnnxImport, RefusesNodesThatReadOutsideTheirInputs) {
   refuses("is not finite", [](Model& m) { m.array("nan", {1}, {std::numeric_limits<float>::quiet_NaN()}); });
 }
 
+TEST_F(OnnxImport, ARefusedFileForSeveralImagesNamesTheExport) {
+  Model model({2, 3, 8, 8});
+  model.integers("shape", {7, -1});
+  model.node("Reshape", {"image", "shape"}, "rows");
+  model.finish("rows");
+  expect_refused(model, ExitCode::data, "for batches of 2 images: export it for one image or for any number");
+}
+
 TEST_F(OnnxImport, RefusesAnOutputThatIsTheInput) {
   Model model;
   model.node("Relu", {"image"}, "r");
