@@ -64,6 +64,37 @@ void add_gather(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, std::move(y));
 }
 
+/// Reads elements or rows at constant places of the first axes.
+void add_gather_nd(Importer& importer, const OnnxNode& node) {
+  const Placed& x = importer.input(node);
+  const OnnxConstant indices = importer.constant(node, 1);
+  if (indices == nullptr || indices->has_floats || indices->shape.empty() || indices->integers.empty())
+    importer.refuse(node, "needs constant indices");
+  const auto count = static_cast<std::size_t>(indices->shape.back());
+  if (node.integer("batch_dims", 0) != 0 || !x.lacks_batch() || count < 1 || count > x.file_rank())
+    importer.refuse(node, "does not keep the batch");
+  const Extents shape = x.file_shape();
+  Extents joined{1}, places;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (i < count) joined[0] *= shape[i];
+    if (i >= count) joined.push_back(shape[i]);
+  }
+  for (std::size_t i = 0; i < indices->integers.size(); i += count) {
+    std::int64_t place = 0;
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::int64_t index = indices->integers[i + k];
+      if (index < -shape[k] || index >= shape[k]) importer.refuse(node, "reads an element that its input lacks");
+      place = place * shape[k] + (index < 0 ? index + shape[k] : index);
+    }
+    places.push_back(place);
+  }
+  const std::size_t first = 1;  // axis 0 of x.shape is the batch
+  Placed y = gathered_axis(importer, node, importer.reshaped(node, x, joined), first, {.indices = places});
+  if (indices->shape.size() > 2)
+    y = with_divided_axis(importer, node, y, first, Extents(indices->shape.begin(), indices->shape.end() - 1));
+  importer.set_output(node, std::move(y));
+}
+
 /// Repeats a constant, such as a class token, for each sample.
 void expand_constant(Importer& importer, const OnnxNode& node, const OnnxArray& values, const Extents& shape) {
   if (shape.size() < values.shape.size()) importer.refuse(node, "has another shape than its input");
@@ -337,11 +368,9 @@ void add_scatter(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, known ? updates : with_replaced(importer, node, importer.input(node), updates, grid, 0));
 }
 
-constexpr Operator operators[] = {{"Expand", add_expand, true},
-                                  {"Gather", add_gather, true},
-                                  {"Resize", add_resize},
-                                  {"ScatterND", add_scatter},
-                                  {"Tile", add_tile, true}};
+constexpr Operator operators[] = {{"Expand", add_expand, true},      {"Gather", add_gather, true},
+                                  {"GatherND", add_gather_nd, true}, {"Resize", add_resize},
+                                  {"ScatterND", add_scatter},        {"Tile", add_tile, true}};
 
 }  // namespace
 

@@ -7,11 +7,24 @@
 namespace carillon {
 namespace {
 
-/// The pads that the attributes pads and auto_pad set; nullopt: TensorFlow's "same".
-std::optional<Extents> pads_of(Importer& importer, const OnnxNode& node) {
+/// The pads that the attributes pads and auto_pad set; empty: TensorFlow's "same".
+Extents pads_of(Importer& importer, const OnnxNode& node, const Windows& windows) {
   const std::string automatic = node.text("auto_pad", "NOTSET");
-  if (automatic == "SAME_UPPER") return std::nullopt;
-  if (automatic == "VALID") return Extents{0, 0, 0, 0};
+  if (automatic == "SAME_UPPER") return {};
+  if (automatic == "VALID") return {0, 0, 0, 0};
+  if (automatic == "SAME_LOWER") {
+    const Placed& x = importer.input(node);
+    const std::size_t axes = node.integers("kernel_shape", windows.window).size();
+    Extents pads(4, 0);
+    for (std::size_t i = 0; i < std::min<std::size_t>(axes, 2) && axes < x.rank(); ++i) {
+      const std::int64_t extent = x.shape[x.rank() - axes + i], stride = windows.stride[i];
+      const std::int64_t span = (windows.window[i] - 1) * windows.dilation[i] + 1;
+      const std::int64_t all = std::max<std::int64_t>(0, ((extent - 1) / stride) * stride + span - extent);
+      pads[i] = all - all / 2;
+      pads[2 + i] = all / 2;
+    }
+    return pads;
+  }
   if (automatic != "NOTSET") importer.refuse(node, "has auto_pad " + printable(automatic) + ", which is not supported");
   Extents pads = node.integers("pads", {0, 0, 0, 0});
   if (pads.size() == 2) pads = {pads[0], 0, pads[1], 0};
@@ -28,8 +41,7 @@ Placed as_image(Placed rows) {
 }
 
 Windows windows_of(Importer& importer, const OnnxNode& node, const Extents& window) {
-  Windows windows{window, node.integers("strides", {1, 1}), node.integers("dilations", {1, 1}),
-                  pads_of(importer, node).value_or(Extents{})};
+  Windows windows{window, node.integers("strides", {1, 1}), node.integers("dilations", {1, 1}), {}};
   for (Extents* const all : {&windows.window, &windows.stride, &windows.dilation}) {
     if (all->size() == 1) all->push_back(1);
   }
@@ -41,6 +53,7 @@ Windows windows_of(Importer& importer, const OnnxNode& node, const Extents& wind
       importer.refuse(node, "has a window, stride or dilation below 1");
     }
   }
+  windows.pads = pads_of(importer, node, windows);
   const auto more = importer.pads_of_reader.find(node.input(0));
   if (more != importer.pads_of_reader.end()) {
     if (windows.pads.empty()) importer.refuse(node, "is padded twice, which is not supported");
@@ -109,7 +122,7 @@ void add_avg_pool(Importer& importer, const OnnxNode& node) {
   const Windows windows = pool_windows(importer, node, x);
   auto params = pool_params<AvgPoolParams>(windows);
   params.counts_padding = node.integer("count_include_pad", 0) != 0;
-  if (params.counts_padding && node.integer("ceil_mode", 0) != 0 && windows.pads != pads_of(importer, node)) {
+  if (params.counts_padding && node.integer("ceil_mode", 0) != 0 && windows.pads != pads_of(importer, node, windows)) {
     importer.refuse(node, "has ceil_mode with count_include_pad, which is not supported");
   }
   if (windows.pads == Extents{0, 0, 0, 0}) params.counts_padding = false;

@@ -400,7 +400,7 @@ void add_transpose(Importer& importer, const OnnxNode& node) {
     y.axes.push_back(x.axes[0]);
   }
   for (const std::int64_t axis : order) {
-    const std::size_t from = importer.axis(node, axis, x);
+    const std::size_t from = x.own_axis(importer.axis(node, axis, x.file_rank()));
     const bool is_joined = x.merges_batch() && x.is_batch(from);
     const std::size_t first = is_joined ? x.joined_axis() : from, count = is_joined ? 2 : 1;
     for (std::size_t i = first; i < first + count; ++i) {

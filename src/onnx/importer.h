@@ -236,9 +236,12 @@ class Importer {
     return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
   }
 
-  /// Converts an axis in the file to an axis of x.shape.
+  /// Converts an axis in the file to an axis of x.shape. In a file for one image, an axis that the batch joins has only
+  /// elements of the image.
   std::size_t axis(const OnnxNode& node, std::int64_t number, const Placed& x) const {
-    return x.own_axis(axis(node, number, x.file_rank()));
+    const std::size_t in_file = axis(node, number, x.file_rank());
+    if (!x.merges_batch() || batch_of_file() != 1 || in_file != x.joined_axis()) return x.own_axis(in_file);
+    return x.batch == BatchInFile::joined_with_next ? x.batch_axis() + 1 : x.batch_axis() - 1;
   }
 
   /// Returns the value with exactly these ONNX axes in memory, in this order.

@@ -124,7 +124,8 @@ def with_pictures(case):
     nodes.append(helper.make_node("Neg", [node.output[0]], ["own_negative"]))
     nodes.append(helper.make_node("Reshape", ["own_negative", end], ["own_rows"]))
     nodes.append(helper.make_node("Neg", ["own_rows"], ["own_result"]))
-    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 3, SIDE, SIDE])
+    samples = batch if node.op_type == "Reshape" else "batch"  # the shapes of the cases contain the number of samples
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [samples, 3, SIDE, SIDE])
     output = helper.make_tensor_value_info("own_result", TensorProto.FLOAT, ["batch", y.size // batch])
     graph = helper.make_graph(nodes, "case", [image], [output], constants)
     version = max(imported.version for imported in case.model.opset_import if imported.domain == "")

@@ -463,6 +463,28 @@ std::vector<OperatorCase> products() {
              Model::attribute(m.node("Gather", {"copy", "place"}, "factor"), "axis", 0);
              m.node("Mul", {"image", "factor"}, "x");
            }},
+          {"GatherOfPlacesOfAnArray",
+           [](Model& m) {
+             m.array("table", {3, 4, 8}, noise(96));
+             m.integers("flat", {0, 1, 2, 3, -1, 0, 0, 1, 1, 1, 2, -4});
+             m.integers("shape", {3, 2, 2});
+             m.node("Reshape", {"flat", "shape"}, "places");
+             m.node("GatherND", {"table", "places"}, "rows");  // [3, 2, 8]
+             m.integers("grid", {0, 3, 4, 2, 8});
+             m.node("Reshape", {"image", "grid"}, "images");
+             Model::attribute(m.node("Transpose", {"images"}, "turned"), "perm", {0, 2, 1, 3, 4});
+             m.node("Add", {"turned", "rows"}, "x");
+           }},
+          {"MorePadsBefore",
+           [](Model& m) {
+             m.array("weights", {2, 3, 4, 2}, noise(48));
+             onnx::Node& node = m.node("Conv", {"image", "weights"}, "conv");
+             text(node, "auto_pad", "SAME_LOWER");
+             Model::attribute(node, "strides", Shape64{3, 1});
+             onnx::Node& pool = m.node("MaxPool", {"conv"}, "x");
+             text(pool, "auto_pad", "SAME_LOWER");
+             Model::attribute(pool, "kernel_shape", Shape64{2, 2});
+           }},
           {"GemmOfArrays",
            [](Model& m) {
              m.array("places", {8, 2}, noise(16));
