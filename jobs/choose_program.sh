@@ -1,4 +1,4 @@
-# Functions that choose a program and start it. Other job scripts set `root`, then source this file.
+# These functions choose a program and start it. Other job scripts set `root`, then source this file.
 #
 #   choose_program NAME DEFAULT "$@"   sets `program` and `options`
 #   launch NAME [OPTION...] -- COMMAND...   replaces the shell by `carillon launch`, which runs COMMAND
@@ -26,7 +26,8 @@ choose_program() {
   fi
 }
 
-# Searches carillon in the folder of `program`, in this tree's build, in the installation of these scripts, and in PATH.
+# Searches for the program carillon in the folder of `program`, in this tree's build, in the installation of these
+# scripts, and in PATH.
 launch() {
   local name=$1 place carillon=carillon
   shift

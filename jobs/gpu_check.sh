@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs all checks that require a GPU: tests, parity with the CPU tower, sanitizers, speed. Prints a line for each check.
-# Exit code 0: all checks passed; 1: a check failed; 69: this machine has no GPU.
+# The exit code is 0 if all checks passed, 1 if a check failed, and 69 if this machine has no GPU.
 #
 #   jobs/gpu_check.sh                                  checks build/; builds first if build/ has no programs or no tests
 #   jobs/gpu_check.sh --bundle carillon-bundle.tar.xz  checks a bundle (make_bundle.sh)
@@ -99,7 +99,7 @@ use_packages() {
 # Prints ldd's lines about the libraries of the training program. Prints nothing if ldd fails.
 libraries() { ldd "$elf/mnist_train" 2>/dev/null || true; }
 missing() { libraries | awk '/not found/ {print $1}'; }
-for _ in 1 2; do  # a library from a package may need another library that is missing
+for _ in 1 2; do  # a library from a package may need another library that the linker does not find
   mapfile -t names < <(missing)
   use_packages "${names[@]}"
 done

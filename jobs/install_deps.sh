@@ -10,7 +10,7 @@
 #   jobs/install_deps.sh --slurm    also Slurm, to test batch scripts (tests/slurm/cluster.sh)
 #   jobs/install_deps.sh --list     prints the names of the libraries and installs nothing
 #
-# Requires root or sudo. Otherwise the script prints the missing packages and exits with 1.
+# The script requires root or sudo. Without them, the script prints the missing packages and exits with 1.
 set -euo pipefail
 
 cudnn_frontend_version=1.32.0  # tested version; the interface changes between releases

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Packs the built programs with their libraries, Open MPI and scripts into one archive. The bundle runs on a machine
-# that has CUDA, but not the packages of jobs/install_deps.sh. The bundle runs in any folder and without root.
+# that has CUDA, but not the packages of jobs/install_deps.sh. The bundle runs in any folder, and it does not require
+# root.
 #
 #   jobs/make_bundle.sh [BUILD_DIR] [OUT.tar.xz|OUT.tar.gz]        default: build carillon-bundle.tar.xz
 #
@@ -34,7 +35,7 @@ trap 'rm -rf "$work"' EXIT
 bundle=$work/$name
 mkdir -p "$bundle"/{bin,libexec,lib/openmpi3,lib/pmix,share,etc}
 
-# Patterns of the libraries that the other machine provides: glibc, CUDA and the driver.
+# These patterns match the libraries that the other machine provides: glibc, CUDA and the driver.
 glibc='^(ld-linux.*|lib(c|m|mvec|dl|pthread|rt|resolv|util|anl|nsl|nss_.*|thread_db|BrokenLocale))\.so'
 cuda='^lib(cuda|cudart|cudnn.*|cublas|cublasLt|nccl|nvrtc.*|nvJitLink|nvidia-.*|cupti|cufft|curand|cusolver|cusparse)\.so'
 
@@ -108,7 +109,7 @@ find "$bundle" -name __pycache__ -prune -exec rm -rf {} +
 } >"$bundle/BUNDLE"
 
 mkdir -p "$(dirname "$out")"
-# A large dictionary, because the programs and tests have much code in common.
+# The dictionary is large, because the programs and tests have much code in common.
 compress=(xz --lzma2=preset=6,dict=128MiB)
 if [[ $out == *.gz ]]; then compress=(gzip -9n); fi
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -cf - "$name" | "${compress[@]}" >"$out.part"

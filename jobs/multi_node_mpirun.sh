@@ -3,8 +3,8 @@
 #
 #   jobs/multi_node_mpirun.sh HOSTFILE --data 'data/mnist/train-*.tfrecord' --train-dir runs/mnist
 #   RANKS=4 CORES_PER_RANK=8 jobs/multi_node_mpirun.sh HOSTFILE image_train ...
-# HOSTFILE has one line per machine. `slots` is the number of ranks on the machine. Set it to the number of GPUs or,
-# without GPUs, to a small number of ranks:
+# HOSTFILE has one line per machine. `slots` is the number of ranks on the machine. Set `slots` to the number of GPUs.
+# If the machine has no GPUs, set it to a small number of ranks:
 #
 #   node1 slots=4
 #   node2 slots=4
@@ -18,12 +18,12 @@
 #   INTERFACES=a,b       networks for MPI messages: interfaces, or 10.1.0.0/16 (default: all networks)
 #
 # All ranks get the environment variables CARILLON_*. The exit code is the program's exit code. 75 means that a signal
-# stopped the run after a checkpoint; the same command resumes from the checkpoint. TERM, INT (Ctrl-C), HUP and USR1 to
-# this script stop the run in this way; a second TERM or INT ends the run at once.
+# stopped the run after a checkpoint; to resume from the checkpoint, repeat the command. TERM, INT (Ctrl-C), HUP and
+# USR1 to this script stop the run in this way; a second TERM or INT ends the run at once.
 #
 # If a rank of a training is killed, crashes, hangs or does not respond, the script starts the training again from its
 # last checkpoint. The script gives up after RESTARTS restarts (default: 3; 0: no restart) without a newer checkpoint.
-# After a lost rank, mpirun needs about 20 s to end. The restarted training uses only the hosts that answer.
+# After the loss of a rank, mpirun needs about 20 s to end. The restarted training uses only the hosts that answer.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # If a rank ends, mpirun gives the other ranks twice this time, in seconds, to save. Then the script can restart the

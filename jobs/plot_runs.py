@@ -24,7 +24,7 @@ WIDTH, PANEL_HEIGHT = 900, 300
 LEFT, RIGHT, TOP, GAP, BOTTOM = 70, 20, 16, 34, 46
 LEGEND_ROW = 19
 # The colours of Okabe and Ito, which colour-blind readers can distinguish. If there are more runs than colours, the
-# other runs have the same colours with dashed lines.
+# remaining runs have the same colours with dashed lines.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333")
 DASHES = ("", "7 3", "2 3")
 MAX_POINTS = 900  # most points that a curve may have: about one per pixel
@@ -67,7 +67,7 @@ def read_lines(path):
             continue
         try:
             line = json.loads(text)
-        except ValueError:  # also raised if the bytes are no UTF-8
+        except ValueError:  # also raised if the bytes are not UTF-8
             line = None
         if not isinstance(line, dict):
             damaged.append(number)

@@ -5,8 +5,8 @@
 #   jobs/single_node.sh mnist_eval --data 'data/mnist/test-*.tfrecord' --checkpoint runs/mnist
 #
 # The first word may name a program (default: mnist_train). RANKS=N sets the number of ranks. The exit code is the
-# program's exit code. 75 means that a signal stopped the run after a checkpoint; the same command resumes from the
-# checkpoint. TERM, INT (Ctrl-C), HUP and USR1 to this script stop the run in this way; a second TERM or INT ends the
+# program's exit code. 75 means that a signal stopped the run after a checkpoint; to resume from the checkpoint, repeat
+# the command. TERM, INT (Ctrl-C), HUP and USR1 to this script stop the run in this way; a second TERM or INT ends the
 # run at once.
 #
 # If a rank of a training is killed, crashes or hangs, the script starts the training again from its last checkpoint.

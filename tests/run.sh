@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs the packages for the tests, builds with warnings as errors, and runs the tests: all tests of the CPU build,
-# then the fuzz targets. If there is a CUDA toolkit, it also builds with the GPU tower. In that build, it runs only
-# tests of code that differs from the CPU build: tests without the label cpu (tests/CMakeLists.txt explains the rule).
-# jobs/gpu_check.sh runs the tests that require a GPU. The tests with a real Slurm take minutes. Run them by hand, with
-# jobs/install_deps.sh --slurm and then ctest --test-dir build -L slurm.
+# then the fuzz targets. If there is a CUDA toolkit, the script also builds with the GPU tower. In that build, it runs
+# only tests of code that differs from the CPU build, which are the tests without the label cpu (tests/CMakeLists.txt
+# explains the rule). jobs/gpu_check.sh runs the tests that require a GPU. The tests with a real Slurm take minutes. Run
+# these tests by hand, with jobs/install_deps.sh --slurm and then ctest --test-dir build -L slurm.
 #
 #   tests/run.sh [CTEST_OPTION...]           e.g. tests/run.sh -R checkpoint, tests/run.sh -L '^data$'
 #   tests/run.sh --daily [CTEST_OPTION...]   only the CPU build and its tests for daily work: three minutes on two cores
@@ -21,7 +21,7 @@ fi
 jobs/install_deps.sh --tests
 source jobs/mpi_env.sh
 # mpi_env.sh gives ranks time to save after a signal. Scripts under test set this variable themselves. All other tests
-# need no such time, and would wait for nothing.
+# need no such time: they would wait for it in vain.
 unset OMPI_MCA_odls_base_sigkill_timeout
 # Most files are compiled in the same way in both builds, so ccache saves most of the second build.
 export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$PWD
@@ -75,10 +75,10 @@ else
   echo "tests: NOT TESTED: the build with the GPU tower; the headers of cudnn-frontend could not be installed" >&2
 fi
 
-# While the tests of the CPU build run, the other builds and their tests without MPI run too. They have the lowest
-# priority, so that they delay no test. Tests with MPI detect ranks that stall, so they run alone.
+# While the tests of the CPU build run, the other builds and their tests without MPI run at the same time. They have the
+# lowest priority, so that they delay no test. Tests with MPI detect ranks that stall, so they run alone.
 log=$(mktemp)
-set -m  # separate process group: the trap below can end all of it
+set -m  # runs in a separate process group, so that the trap below can end all of its processes
 (
   set -e
   renice -n 19 "$BASHPID" >/dev/null

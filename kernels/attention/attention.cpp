@@ -69,7 +69,7 @@ class AttentionCpu final : public Op {
 
  private:
   static constexpr std::int64_t most_chunk_rows = 96;  ///< largest number of queries with scores in the workspace
-  static constexpr std::int64_t prefetched = 8;        ///< rows from the copied row to the prefetched row
+  static constexpr std::int64_t prefetched = 8;        ///< distance in rows from the copied row to the prefetched row
   enum Part { query, key, value };
 
   std::int64_t workspace_floats(bool training) const {
@@ -109,7 +109,7 @@ class AttentionCpu final : public Op {
       std::copy_n(channels(from, sample, t, head, part), shape_.head_size(), to.at(t));
     }
   }
-  /// Writes `count` rows of `from` to the channels of one head of tokens [first, first + count) in `to`.
+  /// Writes `count` rows of `from` to the channels of one head, for the tokens [first, first + count) in `to`.
   void write(const PaddedMatrix& from, std::int64_t first, std::int64_t count, const Tensor& to, std::int64_t sample,
              std::int64_t head, Part part = query) const {
     for (std::int64_t t = 0; t < count; ++t) {
@@ -188,7 +188,7 @@ class AttentionCpu final : public Op {
   const AttentionProducts& products_;
   Tensor x_, y_, dx_, dy_;
   std::int64_t chunk_;             ///< number of queries in a full chunk
-  std::int64_t floats_of_thread_;  ///< floats of the workspace per thread
+  std::int64_t floats_of_thread_;  ///< number of floats of the workspace per thread
   Buffer rows_;                    ///< AttentionRow [batch, heads, tokens]
 };
 

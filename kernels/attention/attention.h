@@ -11,10 +11,11 @@
 //
 //   qkv: [batch, tokens, 3 * width]   y: [batch, tokens, width]
 //
-// A token's row of qkv has the query, then the key, then the value. The query, the key and the value each have one
-// group of width / heads neighbouring channels per head. The groups of a head are its q, k and v. P is not stored.
-// Backward computes P again from qkv and the numbers that forward keeps for each row of S: two numbers, or one number
-// with cuDNN's fused operation. If a score S[i, j] is infinite, row i of y becomes NaN, so that no infinity is hidden.
+// A token's row of qkv has the query, then the key, then the value. The query, the key and the value are each divided
+// into one group of width / heads neighbouring channels per head. The three groups of a head are its q, k and v. P is
+// not stored. Backward computes P again from qkv and from numbers that forward keeps for each row of S. These are two
+// numbers or, with cuDNN's fused operation, one number. If a score S[i, j] is infinite, row i of y becomes NaN, so that
+// no infinity is hidden.
 //
 // Sources: Vaswani et al., "Attention is all you need", 2017. Dosovitskiy et al., "An image is worth 16x16 words",
 // 2021. Dao et al., "FlashAttention: fast and memory-efficient exact attention with IO-awareness", 2022.
@@ -45,7 +46,7 @@ struct AttentionShape {
 
   AttentionShape(const Shape& output, const AttentionParams& params)
       : batch(output[0]), tokens(output[1]), width(output[2]), heads(params.heads) {}
-  std::int64_t head_size() const { return width / heads; }  ///< channels of a head
+  std::int64_t head_size() const { return width / heads; }  ///< number of channels of a head
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_size())); }
 };
 

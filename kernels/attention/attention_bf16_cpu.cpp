@@ -17,7 +17,7 @@
 namespace carillon {
 namespace {
 
-constexpr std::int64_t chunk_blocks = TileProduct::most_left(1);  ///< blocks of 16 queries in a chunk
+constexpr std::int64_t chunk_blocks = TileProduct::most_left(1);  ///< number of blocks of 16 queries in a chunk
 constexpr std::int64_t chunk_rows = chunk_blocks * tile_rows;
 static_assert(chunk_rows % tile_depth == 0);
 
@@ -30,7 +30,7 @@ struct Tiles {
   Bf16* at(std::int64_t block, std::int64_t step = 0) const { return data + (block * steps + step) * tile_elements; }
 };
 
-/// Rows of bf16 in a tensor, `stride` elements apart.
+/// Rows of bf16 in a tensor. The distance from one row to the next is `stride` elements.
 struct Rows {
   Bf16* data = nullptr;
   std::int64_t stride = 0, count = 0, columns = 0;
@@ -45,7 +45,7 @@ struct Rows {
   }
 };
 
-/// Divides a thread's share of the workspace into parts. Without a workspace, only used() is meaningful.
+/// Divides a thread's share of the workspace into parts. If there is no workspace, only used() is meaningful.
 class WorkspaceParts {
  public:
   explicit WorkspaceParts(float* workspace = nullptr) : workspace_(workspace) {}
@@ -71,7 +71,8 @@ class WorkspaceParts {
 };
 
 struct ForwardParts {
-  Tiles queries, keys, values;  ///< queries: left operand; keys, values: right operands (columns, rows: tokens)
+  Tiles queries, keys, values;  ///< left operand: queries; right operands: keys (the columns are tokens) and values
+                                ///< (the rows are tokens)
   Tiles weights;                ///< exp(S - largest S) of a chunk, left operand
   PaddedMatrix scores;
 
@@ -208,8 +209,8 @@ class AttentionBf16Cpu final : public Op {
   }
 
   /// The operands of a product: blocks [first, first + count) of `left` [rows, depth], and `right` [depth, columns].
-  /// The product covers `steps` blocks of the depth. The product reads the left operand from depth block 0 on, and the
-  /// right operand from depth block `first_step` on.
+  /// The product sums over `steps` blocks of the depth. These begin at depth block 0 of the left operand, and at depth
+  /// block `first_step` of the right operand.
   struct Operands {
     Tiles left, right;
     std::int64_t first = 0, count = 0, steps = 0, first_step = 0;
@@ -235,7 +236,7 @@ class AttentionBf16Cpu final : public Op {
       for (std::int64_t m = 0; m < o.count; ++m) write(o.first + m, panel, sums + m * tile_sums);
     }
   }
-  /// Multiplies `count` blocks of `left`, from block `first` on, by `right`, and writes the product to `scores`. The
+  /// Multiplies `count` blocks of `left`, beginning with block `first`, by `right`. Writes the product to `scores`. The
   /// columns of `right` are tokens. The product is q k^T (not scaled) or dy v^T.
   void multiply_transposed(const Tiles& left, const Tiles& right, std::int64_t first, std::int64_t count,
                            const PaddedMatrix& scores) const {

@@ -1,4 +1,4 @@
-// attention on a GPU: uses a fused operation of cuDNN if there is one (bf16), otherwise matrix products.
+// attention on a GPU. In bf16, uses a fused operation of cuDNN if there is one; otherwise uses matrix products.
 #include <fmt/format.h>
 
 #include <optional>
@@ -24,14 +24,16 @@ const AttentionPlan* shared_plan(CudaDevice& device, const AttentionTask& task) 
   });
 }
 
-/// A plan for the batch, or for equal parts of the batch, one after the other.
+/// A plan, and the number of equal parts into which the op divides the batch. The plan computes one part; the op runs
+/// it once for each part.
 struct DividedPlan {
   const AttentionPlan* plan = nullptr;  ///< null: cuDNN has no plan
   std::int64_t parts = 1;
 };
 
 /// Divides the batch if the workspace is too small for the whole batch. Only the backward pass needs a workspace: for
-/// 577 tokens and 12 heads, 9.9 MB for each sample. Fewer samples than in a sixteenth of a batch would not fill a GPU.
+/// 577 tokens and 12 heads, it needs 9.9 MB for each sample. The smallest part is a sixteenth of the batch, because
+/// fewer samples would not fill a GPU.
 DividedPlan find_plan(CudaDevice& device, AttentionTask task) {
   constexpr std::int64_t most_parts = 16;
   const std::int64_t batch = task.shape.batch;
@@ -86,7 +88,7 @@ class FusedAttentionCuda final : public Op {
     }
   }
 
-  /// The memory of the samples from `sample` on.
+  /// Returns the memory of the samples from number `sample` on.
   AttentionPlan::Memory memory_from(std::int64_t sample) const {
     const std::int64_t output = sample * shape_.tokens * shape_.width * static_cast<std::int64_t>(size_of(DType::bf16));
     const std::int64_t statistics = sample * shape_.heads * shape_.tokens * std::int64_t{sizeof(float)};

@@ -30,7 +30,7 @@ CARILLON_HOST_DEVICE inline float attention_weight(float score, float largest, f
   return (x < -86.0f ? 0.0f : exp_below_zero(x)) + (x - x);
 }
 
-/// The scores of one head of some samples, as rows [samples, tokens, row_stride]. A row has `tokens` columns.
+/// The scores of one head for some samples, as rows [samples, tokens, row_stride]. A row has `tokens` columns.
 /// AttentionWeights and AttentionScoreGradients overwrite the scores.
 struct AttentionRows {
   static constexpr int threads = 256;
@@ -38,8 +38,8 @@ struct AttentionRows {
   static constexpr int rows_per_block = threads / lanes;
 
   float* scores = nullptr;
-  AttentionRow* kept = nullptr;  ///< receives one entry per row; null if backward never runs
-  std::int64_t kept_stride = 0;  ///< entries from one sample to the next in `kept`
+  AttentionRow* kept = nullptr;  ///< one entry is written per row; null if backward never runs
+  std::int64_t kept_stride = 0;  ///< number of entries of one sample in `kept`
   std::int64_t samples = 0, tokens = 0, row_stride = 0;
   float scale = 1.0f;
 
@@ -74,7 +74,7 @@ struct AttentionWeights : AttentionRows {
     float largest[threads], sums[threads];
   };
 
-  T* weights = nullptr;  ///< P, with the layout of the scores
+  T* weights = nullptr;  ///< P, with the same layout as the scores
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
@@ -117,8 +117,9 @@ struct AttentionScoreGradients : AttentionRows {
     float sums[threads];
   };
 
-  const float* weight_gradients = nullptr;     ///< dP, with the layout of the scores
-  T *weights = nullptr, *gradients = nullptr;  ///< P and dS / sqrt(head size), with the layout of the scores
+  const float* weight_gradients = nullptr;     ///< dP, with the same layout as the scores
+  T *weights = nullptr, *gradients = nullptr;  ///< receives P and dS / sqrt(head size), with the same layout as the
+                                               ///< scores
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {

@@ -63,8 +63,8 @@ void add_backward(CudnnGraph& graph, const AttentionShape& shape) {
 }
 
 void add_operations(CudnnGraph& graph, const CudnnTarget& target, const AttentionTask& task) {
-  // Nodes copy the SM version when they are added. If a graph has no SM version, the frontend uses the version of the
-  // current device.
+  // The SM version is set first, because nodes copy it when they are added. If a graph has no SM version, the frontend
+  // uses the version of the current device.
   if (!target.handle) graph.set_sm_version(model_of(target).compute_capability);
   graph.set_io_data_type(frontend::DataType_t::BFLOAT16)
       .set_intermediate_data_type(frontend::DataType_t::FLOAT)

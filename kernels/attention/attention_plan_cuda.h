@@ -1,7 +1,7 @@
-// AttentionPlan: attention or its gradient as one fused operation of cuDNN, in bf16. CUDA builds only.
+// AttentionPlan: attention or its gradient, as one fused operation of cuDNN in bf16. CUDA builds only.
 //
 // Scores stay on the chip: the operation does not write them to memory. cuDNN compiles its kernels at run time, which
-// takes about half a second of processor time for each plan. Therefore layers of equal shape share one plan
+// takes about half a second of processor time for each plan. Therefore layers with the same shape share one plan
 // (CudaDevice::shared).
 //
 // The plan asks cuDNN for a deterministic backward operation. cuDNN's default backward operation adds in an undefined
@@ -26,7 +26,7 @@ enum class AttentionPass {
 struct AttentionTask {
   AttentionPass pass = AttentionPass::evaluation;
   AttentionShape shape;
-  std::size_t workspace_bytes = 0;  ///< available workspace
+  std::size_t workspace_bytes = 0;  ///< bytes of the workspace that is available
 };
 
 class AttentionPlan {
@@ -37,8 +37,8 @@ class AttentionPlan {
     void *qkv = nullptr, *y = nullptr, *statistics = nullptr, *dy = nullptr, *dqkv = nullptr;
   };
 
-  /// Returns the first plan of cuDNN's heuristics that fits the workspace. Returns null if no plan fits, for example if
-  /// the head size is not a multiple of 8; then `reason` is cuDNN's message.
+  /// Returns the first plan of cuDNN's heuristics that fits the workspace. If no plan fits, for example because the
+  /// head size is not a multiple of 8, returns null and sets `reason` to cuDNN's message.
   static std::unique_ptr<AttentionPlan> find(const CudnnTarget& target, const AttentionTask& task, std::string& reason);
   ~AttentionPlan();
 

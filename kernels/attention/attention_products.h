@@ -7,9 +7,9 @@
 
 namespace carillon {
 
-/// c = a b, or c += a b. Element (i, k) of a [rows, depth] is a[i * a_row + k * a_step]. b [depth, columns] and c
-/// [rows, columns] have contiguous rows. The product reads and writes `columns` elements of each row, rounded up to a
-/// multiple of 16. Each row must have memory for these elements.
+/// Computes c = a b, or c += a b. Element (i, k) of a [rows, depth] is a[i * a_row + k * a_step]. b [depth, columns]
+/// and c [rows, columns] have contiguous rows. The product reads and writes `columns` elements of each row, rounded up
+/// to a multiple of 16. Each row must have memory for these elements.
 struct AttentionProduct {
   const float* a = nullptr;
   std::int64_t a_row = 0, a_step = 1;
@@ -23,7 +23,7 @@ struct AttentionProduct {
 
 struct AttentionProducts {
   void (*multiply)(const AttentionProduct& product);
-  /// to[c * to_row + r] = from[r * from_row + c].
+  /// Transposes: to[c * to_row + r] = from[r * from_row + c].
   void (*transpose)(const float* from, std::int64_t from_row, std::int64_t rows, std::int64_t columns, float* to,
                     std::int64_t to_row);
 };

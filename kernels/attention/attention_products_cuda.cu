@@ -20,20 +20,21 @@
 namespace carillon {
 namespace {
 
-/// The division of the workspace: the products' own workspace, then S, dP, P and dS of one head of a group of samples,
-/// each [samples, tokens, row_stride]. Errors: failed (one sample does not fit).
+/// The division of the workspace. The first part is the products' own workspace. Then follow S, dP, P and dS of one
+/// head for a group of samples, each [samples, tokens, row_stride]. Errors: failed (the workspace is too small for one
+/// sample).
 struct AttentionScratch {
   static constexpr std::size_t product_bytes = std::size_t{32} << 20;
 
   std::int64_t tokens, row_stride;
   std::int64_t samples;  ///< largest number of samples in a group
-  bool has_gradients;    ///< whether dP and dS exist
+  bool has_gradients;    ///< true: dP and dS exist
   std::byte* first;
   std::size_t element_bytes;
 
   AttentionScratch(const AttentionShape& shape, DType type, bool training, std::span<std::byte> workspace)
       : tokens(shape.tokens),
-        row_stride((shape.tokens + 7) / 8 * 8),  // rows start at multiples of 16 bytes, which tensor cores need
+        row_stride((shape.tokens + 7) / 8 * 8),  // rows start at multiples of 16 bytes, because tensor cores need this
         has_gradients(training),
         first(workspace.data() + product_bytes),
         element_bytes(size_of(type)) {
@@ -114,7 +115,7 @@ class AttentionProductsCuda final : public Op {
   }
 
  private:
-  /// The products for a number of samples. The products of the gradients exist only in training.
+  /// The products for a group of samples. The products of the gradients exist only in training.
   struct Products {
     MatrixProductCuda scores, output;
     std::optional<MatrixProductCuda> weight_gradients, values, queries, keys;
@@ -190,7 +191,7 @@ class AttentionProductsCuda final : public Op {
   }
 
   AttentionShape shape_;
-  bool training_;  ///< whether backward runs
+  bool training_;  ///< true: backward runs
   Tensor x_, y_, dx_, dy_;
   AttentionScratch scratch_;
   Buffer rows_;  ///< AttentionRow [batch, heads, tokens], in training

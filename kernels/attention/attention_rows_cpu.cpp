@@ -6,7 +6,7 @@ namespace {
 constexpr std::int64_t lanes = score_lanes;
 using Vector = float __attribute__((vector_size(lanes * sizeof(float)), may_alias));
 
-/// Elements [j, j + lanes) of a row.
+/// Returns elements [j, j + lanes) of a row.
 [[gnu::always_inline]] inline const Vector& vector_at(const float* row, std::int64_t j) {
   return *reinterpret_cast<const Vector*>(row + j);
 }

@@ -15,7 +15,7 @@ inline constexpr std::int64_t score_lanes = 16;  ///< rows are padded to a multi
 /// lines, so that the rows of a block use all sets of the first-level cache.
 struct PaddedMatrix {
   float* data = nullptr;
-  std::int64_t stride = 0;  ///< floats from row to row
+  std::int64_t stride = 0;  ///< number of floats from one row to the next
 
   static std::int64_t stride_of(std::int64_t columns) { return (ceil_divide(columns, score_lanes) | 1) * score_lanes; }
   float* at(std::int64_t i) const { return data + i * stride; }
@@ -30,7 +30,7 @@ void weigh_scores(const PaddedMatrix& scores, std::int64_t rows, std::int64_t co
 void differentiate_weights(const PaddedMatrix& scores, const PaddedMatrix& gradients, std::int64_t rows,
                            std::int64_t columns, float scale, const AttentionRow* kept);
 
-/// row *= factor.
+/// Multiplies the row: row *= factor.
 void multiply_row(float* row, std::int64_t columns, float factor);
 
 }  // namespace carillon

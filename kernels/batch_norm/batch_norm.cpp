@@ -21,7 +21,7 @@ using namespace batch_norm_loops;
 /// only on the shape. `count`: number of slices.
 struct RowSlices {
   std::size_t channels, short_rows;
-  std::size_t group = 1;  ///< short rows per long row
+  std::size_t group = 1;  ///< number of short rows per long row
   std::size_t rows = 0, width = 0;
   std::size_t rows_per_slice = 0, count = 0;
 
@@ -89,11 +89,11 @@ class BatchNormCpu final : public Op {
  private:
   ElementPointer x() const { return tensors_.inputs[0]; }
   ElementPointer y() const { return tensors_.outputs[0]; }
-  /// The gradient of the output. If there is an addend or an expensive activation, dz replaces it.
+  /// Returns the gradient of the output. If there is an addend or an expensive activation, dz has replaced it.
   ElementPointer dy() const { return tensors_.output_gradients[0]; }
   ElementPointer dx() const { return tensors_.input_gradients[0]; }
-  /// The activation that backward must still differentiate. With an addend, replace_dy_by_dz has already applied the
-  /// derivative.
+  /// Returns the activation that backward must still differentiate. With an addend, replace_dy_by_dz has already
+  /// applied the derivative.
   ActivationKind activation_of_gradient() const { return form_.has_addend ? ActivationKind::none : form_.activation; }
   bool has_gamma() const { return form_.params.trains_scale; }
   float gamma(std::size_t c) const { return has_gamma() ? tensors_.parameters[0].floats()[c] : 1.0f; }
@@ -118,7 +118,8 @@ class BatchNormCpu final : public Op {
                      for (std::size_t slice = first; slice < last; ++slice) body(slice);
                    });
   }
-  /// Calls body for the same slices as for_slices, but each thread begins with its last slice and ends with its first.
+  /// Calls body for the same slices as for_slices, but in reverse order: each thread begins with its last slice and
+  /// ends with its first slice.
   template <typename Body>
   void for_slices_backwards(const Body& body) const {
     parallel_items(slices_.count, slices_.rows_per_slice * slices_.width, elementwise_grain,
@@ -155,8 +156,8 @@ class BatchNormCpu final : public Op {
     });
   }
 
-  /// The sums [width] of a slice consist of parts [channels], one per short row of a long row. Calls body(number of
-  /// long rows, first sums, second sums) for each part of each slice, in order.
+  /// The sums [width] of a slice consist of parts [channels]: a long row contains several short rows, and each has one
+  /// part. Calls body(number of long rows, first sums, second sums) for each part of each slice, in order.
   template <typename Body>
   void for_parts(const Body& body) {
     for (std::size_t slice = 0; slice < slices_.count; ++slice) {
@@ -189,7 +190,7 @@ class BatchNormCpu final : public Op {
     }
   }
 
-  /// Number of short rows, of all ranks together, that the statistics include.
+  /// Returns the number of short rows that the statistics include, over all ranks.
   double rows_of_all() const {
     return static_cast<double>(slices_.short_rows) * (towers_ != nullptr ? towers_->size() : 1);
   }
@@ -253,7 +254,7 @@ class BatchNormCpu final : public Op {
     }
   }
 
-  /// The coefficients of dx for channel c, from the current totals.
+  /// Returns the coefficients of dx for channel c, computed from the current totals.
   ChannelGradient gradient_of(std::size_t c) const {
     if (form_.frozen) {
       return frozen_channel_gradient(statistics_[c], gamma(c), totals_[c], totals_[slices_.channels + c]);
@@ -273,7 +274,7 @@ class BatchNormCpu final : public Op {
 
   BatchNormForm form_;
   bool training_;
-  TowerLink* towers_;  ///< null: statistics of this rank only
+  TowerLink* towers_;  ///< null: the statistics include only this rank
   OpTensors tensors_;
   RowSlices slices_;
   std::vector<ChannelStatistics> statistics_;  ///< [channels]
@@ -295,7 +296,7 @@ class BatchNormDefinition final : public OpDefinition {
   }
   std::shared_ptr<const OpDefinition> with_activation(ActivationKind activation) const {
     if (form_.activation != ActivationKind::none) return nullptr;
-    if (form_.has_addend && activation != ActivationKind::relu) return nullptr;  // because backward computes f' from y
+    if (form_.has_addend && activation != ActivationKind::relu) return nullptr;  // backward computes f' from y
     BatchNormForm activated = form_;
     activated.activation = activation;
     return std::make_shared<BatchNormDefinition>(activated);

@@ -11,7 +11,7 @@
 //   dbeta[c] = sum of dz[r,c]                     dgamma[c] = sum of dz[r,c] xhat[r,c]
 //   dx[r,c] = gamma[c] inv[c] (dz[r,c] - dbeta[c] / n - xhat[r,c] dgamma[c] / n)     in place of dy
 //
-// With an addend, f is the identity or a ReLU, and dx has its own memory:
+// With an addend, f is the identity or a ReLU. dx then has its own memory:
 //
 //   y = f(z + addend)                             dz = daddend = dy f'(z + addend)        in place of dy
 //
@@ -27,28 +27,28 @@
 // variable.
 //
 // The op computes moments from the distances to one value of the channel, and adds the sums of blocks in float64
-// (batch_norm_math.h). Therefore a mean far from 0 loses no digits. The order of every sum depends only on the shapes.
-// Passes fuse an activation that follows the op, or an addition with its ReLU, into the op (src/graph/passes.h).
-// Backward computes z again from x. With an addend, backward computes f' from y and never reads the addend. This needs
-// no additional memory, because the next op keeps y anyway.
+// (batch_norm_math.h). Therefore no digits are lost if the mean is far from 0. The order of every sum depends only on
+// the shapes. Passes fuse an activation that follows the op, or an addition with its ReLU, into the op
+// (src/graph/passes.h). Backward computes z again from x. With an addend, backward computes f' from y and never reads
+// the addend. This needs no additional memory, because the next op also keeps y.
 //
-// If the statistics include all ranks (synchronize_batches in src/graph/passes.h), forward exchanges each rank's means
-// and sums of squared distances from the mean, and backward exchanges each rank's sums of dz and of dz (x - centre).
-// Each exchange has 2 * channels float64 values per rank. Each rank combines the values of all ranks in rank order.
-// Each rank computes its own dgamma and dbeta; the ranks average them like all other gradients. The batches of all
-// ranks have equal sizes.
+// If the statistics include all ranks (synchronize_batches in src/graph/passes.h), the ranks exchange sums. Forward
+// exchanges each rank's means and sums of squared distances from the mean. Backward exchanges each rank's sums of dz
+// and of dz (x - centre). Each exchange has 2 * channels float64 values per rank. Each rank combines the values of all
+// ranks in rank order. Each rank computes its own dgamma and dbeta; the ranks average them like all other gradients.
+// The batches of all ranks have equal sizes.
 //
 // Memory bandwidth limits the speed. Forward reads x twice and writes y. Backward reads x and dy twice and writes dx to
 // dy. This is the minimum for a tensor that is larger than the caches, because the first pass must read all rows before
 // the second pass begins. Writing y also reads the cache lines of y. The second pass runs from the last row to the
-// first, because the caches may still contain the last rows. On a CPU, an expensive derivative is not computed twice:
-// the first backward pass writes dz to dy. Therefore a GELU costs one write more than a ReLU. A GELU as a separate op
-// would cost a read and a write in forward, and two reads and a write in backward.
+// first, because the caches may still contain the last rows. On a CPU, an expensive derivative is not computed twice,
+// because the first backward pass writes dz to dy. Therefore a GELU needs one write more than a ReLU. If the GELU were
+// a separate op, it would need a read and a write in forward, and two reads and a write in backward.
 //
-// With an addend, forward also reads the addend. With a ReLU, the first backward pass reads dy, y and x, and replaces
-// dy by dz. With the identity, dz is dy, and the pass does not read y. The second pass reads dz and x, and writes dx.
-// The sum and its ReLU as a separate op would cost two reads and a write in forward, and two reads and two writes in
-// backward.
+// If there is an addend, forward also reads the addend. If f is a ReLU, the first backward pass reads dy, y and x, and
+// replaces dy by dz. If f is the identity, dz is dy, and the pass does not read y. The second pass reads dz and x, and
+// writes dx. If the sum and its ReLU were a separate op, it would need two reads and a write in forward, and two reads
+// and two writes in backward.
 //
 // A frozen batch norm exchanges nothing and reads x once in forward.
 //
@@ -63,10 +63,10 @@
 namespace carillon {
 
 struct BatchNormParams {
-  float epsilon = 1e-5f;  ///< > 0
-  float momentum = 0.1f;  ///< share of the new batch in the moving statistics, 0 to 1
+  float epsilon = 1e-5f;  ///< above 0
+  float momentum = 0.1f;  ///< weight of the new batch in the moving statistics, 0 to 1
   bool trains_scale = true;
-  float initial_scale = 1.0f;  ///< initial gamma, with trains_scale
+  float initial_scale = 1.0f;  ///< initial gamma, if trains_scale is true
 
   template <typename Fields>
   void visit(Fields& fields) {
@@ -77,28 +77,30 @@ struct BatchNormParams {
   }
 };
 
-/// Adds the variables `name`/gamma (with trains_scale) and `name`/beta (0), and the buffers `name`/moving_mean (0) and
-/// `name`/moving_variance (1), which are averaged over the ranks. Errors: failed (x has fewer than 2 extents, a
-/// parameter is out of range).
+/// Adds the variable `name`/beta (initially 0) and, if trains_scale is true, `name`/gamma. Also adds the buffers
+/// `name`/moving_mean (initially 0) and `name`/moving_variance (initially 1), which are averaged over the ranks.
+/// Errors: failed (x has fewer than 2 extents; a parameter is out of range).
 Value batch_norm(Graph& graph, const std::string& name, Value x, const BatchNormParams& params = {});
 extern const OpType batch_norm_op;
 
-/// The op's settings for tensors of known shapes.
+/// The settings of the op, for tensors of known shapes.
 struct BatchNormForm {
   BatchNormParams params;
   ActivationKind activation = ActivationKind::none;  ///< f
   bool has_addend = false;                           ///< y = f(z + addend)
-  bool over_all_towers = false;  ///< in training, n, mean, variance and the sums in dx include the batches of all ranks
-  /// The gradient of y is the sum of two gradients (OpTraits::summing_gradients). Requires has_addend and a ReLU.
+  bool over_all_towers = false;  ///< true: in training, n, mean, variance and the sums in dx include the batches of all
+                                 ///< ranks
+  /// True: the gradient of y is the sum of two gradients (OpTraits::summing_gradients). Requires has_addend and a ReLU.
   bool has_second_gradient = false;
-  bool frozen = false;  ///< training uses the moving statistics and does not change them; overrides over_all_towers
+  bool frozen = false;  ///< true: training uses the moving statistics and does not change them; overrides
+                        ///< over_all_towers
 
-  /// Whether forward computes statistics of the batch.
+  /// True if forward computes statistics of the batch.
   bool takes_batch(bool training) const { return training && !frozen; }
 };
 
-/// Tensors: inputs {x} or, if has_addend, {x, addend}, outputs {y} or, if has_second_gradient, {y, second}, parameters
-/// {gamma, beta} or {beta}, buffers {moving_mean, moving_variance}.
+/// Tensors: inputs {x}, or {x, addend} if has_addend is true; outputs {y}, or {y, second} if has_second_gradient is
+/// true; parameters {gamma, beta} or {beta}; buffers {moving_mean, moving_variance}.
 std::unique_ptr<Op> make_batch_norm_cuda(const BatchNormForm& form, const OpContext& context, const OpTensors& tensors);
 
 }  // namespace carillon

@@ -1,5 +1,5 @@
-// batch_norm on a GPU. Forward (also in evaluation, or if the op is frozen) and backward have two kernels each. If the
-// statistics are computed over all ranks, forward and backward each have an exchange and one further kernel.
+// batch_norm on a GPU. Forward and backward have two kernels each. This also applies to evaluations and to frozen ops.
+// If the statistics include all ranks, forward and backward each also have an exchange and a third kernel.
 #include "kernels/batch_norm/batch_norm.h"
 #include "kernels/batch_norm/batch_norm_kernels.h"
 #include "kernels/shared/block_kernel.h"
@@ -120,7 +120,7 @@ class BatchNormCuda final : public Op {
     return {first, first + columns(), static_cast<std::int64_t>(row_floats() * sizeof(float) / sizeof(double)),
             towers_->size()};
   }
-  /// Returns null pointers if the statistics are computed over this rank only.
+  /// Returns null pointers if the statistics include only this rank.
   OwnSums own_sums() const {
     if (towers_ == nullptr) return {};
     double* const first = static_cast<double*>(sums_of_ranks_.data()) + sums_of_ranks().row * towers_->rank();
@@ -130,9 +130,9 @@ class BatchNormCuda final : public Op {
     towers_->gather_rows({static_cast<float*>(sums_of_ranks_.data()), row_floats() * ranks()}, stream);
   }
 
-  /// Whether backward reads positive_ instead of y.
+  /// True if backward reads positive_ instead of y.
   bool reads_bits() const { return training_ && form_.has_addend && form_.activation == ActivationKind::relu; }
-  /// The gradient of the output. With an addend and a ReLU, dz replaces it.
+  /// Returns the gradient of the output. If there is an addend and a ReLU, dz has replaced it.
   template <typename T>
   T* dy() const {
     return static_cast<T*>(tensors_.output_gradients[0].data);
@@ -170,7 +170,7 @@ class BatchNormCuda final : public Op {
     sum_columns<n>(terms, combine_gradients(), stream);
   }
 
-  /// Like sum_gradients, for an op with an addend and a ReLU. Also replaces dy by dz.
+  /// As sum_gradients, for an op with an addend and a ReLU. In addition, replaces dy by dz.
   template <typename T, int n>
   void replace_dy_by_dz(Stream& stream) const {
     const auto sum = [&]<bool has_second>(std::bool_constant<has_second>) {
@@ -205,7 +205,7 @@ class BatchNormCuda final : public Op {
 
   BatchNormForm form_;
   bool training_;
-  TowerLink* towers_;  ///< null: statistics of this rank only
+  TowerLink* towers_;  ///< null: the statistics include only this rank
   OpTensors tensors_;
   Buffer statistics_, norm_, gradient_;  ///< ChannelStatistics [columns]; ChannelNorms, ChannelGradients
   Buffer parts_;                         ///< ColumnParts

@@ -19,8 +19,8 @@
 
 namespace carillon {
 
-/// Lanes of ColumnCut. Four lanes read 64 bytes of a row. With 64 channels in bf16, a ColumnFinish then adds at most
-/// 132 parts per channel.
+/// Number of lanes of ColumnCut. Four lanes read 64 bytes of a row. For 64 channels in bf16, a ColumnFinish then adds
+/// at most 132 parts per channel.
 inline constexpr int batch_norm_lanes = 4;
 
 /// The members of ChannelNorm and ChannelGradient for all channels, as arrays [columns].
@@ -37,8 +37,8 @@ struct ChannelGradients {
   }
 };
 
-/// The moments of a block's rows, summed about the first row of the block. first: mean; second: sum of squared
-/// distances from the mean.
+/// The moments of a block's rows. The sums use the distances from the first row of the block. first: mean; second: sum
+/// of squared distances from the mean.
 template <typename T, int n>
 struct BatchMoments {
   const T* x = nullptr;  ///< [rows, columns]
@@ -105,7 +105,7 @@ struct SumGradients {
   const T* x = nullptr;                    ///< [rows, columns]
   const std::uint8_t* positive = nullptr;  ///< [rows, columns / n]: positive_bits of y
   T* dy = nullptr;                         ///< [rows, columns]
-  const T* second = nullptr;               ///< [rows, columns], with has_second
+  const T* second = nullptr;               ///< [rows, columns], if has_second is true
   ChannelNorms norm;
 
   using Fixed = Pack<float, n>;
@@ -140,7 +140,7 @@ struct SumGradients {
   }
 };
 
-/// The variables, moving statistics and results of all channels, as arrays [columns].
+/// The variables, moving statistics and results of all channels. Each is an array [columns].
 struct BatchNormChannels {
   const float *gamma = nullptr, *beta = nullptr;  ///< gamma: null if it is 1
   float *moving_mean = nullptr, *moving_variance = nullptr;
@@ -161,14 +161,14 @@ struct BatchNormChannels {
   CARILLON_HOST_DEVICE void set_norm(std::int64_t c, const Moments& batch) const {
     set_norm(c, take_batch(batch, epsilon, momentum, moving_mean[c], moving_variance[c]));
   }
-  /// The coefficients of dx for channel c. `of`: sums over `count` rows.
+  /// Computes the coefficients of dx for channel c. `of`: sums over `count` rows.
   CARILLON_HOST_DEVICE ChannelGradient gradient_of(std::int64_t c, double count, const ChannelSums& of) const {
     if (frozen) return frozen_channel_gradient(statistics[c], gamma_of(c), of.sum, of.product);
     return channel_gradient(statistics[c], gamma_of(c), count, of.sum, of.product);
   }
 };
 
-/// The sums of this rank, [columns] each.
+/// The sums of this rank. Each is an array [columns].
 using OwnSums = ColumnParts;
 
 /// For ColumnSums<BatchMoments>: computes the batch's mean and variance from the blocks' moments.
@@ -204,7 +204,7 @@ struct CombineMoments : ColumnFinish {
 struct CombineGradients : ColumnFinish {
   BatchNormChannels channels;
   ChannelGradients gradient;
-  float *dgamma = nullptr, *dbeta = nullptr;  ///< null: not computed
+  float *dgamma = nullptr, *dbeta = nullptr;  ///< null: the gradient is not computed
   OwnSums own = {};  ///< receives the sums for GradientsOfRanks; null: use the sums of this rank
 
   template <int phase>
@@ -226,7 +226,7 @@ struct CombineGradients : ColumnFinish {
   }
 };
 
-/// For ForEachElement over channels: sets the normalisation of a channel from the batches of all ranks.
+/// For ForEachElement over channels: sets the normalisation of a channel. Uses the batches of all ranks.
 struct NormOfRanks {
   ValuesOfRanks moments;  ///< CombineMoments::own of each rank
   double rows = 0.0;      ///< number of rows of each rank
@@ -237,7 +237,7 @@ struct NormOfRanks {
   }
 };
 
-/// For ForEachElement over channels: sets the coefficients of dx for a channel from the batches of all ranks.
+/// For ForEachElement over channels: sets the coefficients of dx for a channel. Uses the batches of all ranks.
 struct GradientsOfRanks {
   ValuesOfRanks sums;  ///< CombineGradients::own of each rank
   double rows = 0.0;   ///< number of rows of each rank
@@ -249,8 +249,8 @@ struct GradientsOfRanks {
   }
 };
 
-/// For ForEachElement over channels: sets the normalisation of a channel from the moving statistics, in evaluation or
-/// for a frozen batch norm.
+/// For ForEachElement over channels: sets the normalisation of a channel from the moving statistics. Used in evaluation
+/// and for a frozen batch norm.
 struct MovingNorm {
   BatchNormChannels channels;
 
@@ -264,7 +264,7 @@ struct NormaliseRows {
   PackedRows<n> at;
   ChannelNorms norm;
   const T* x = nullptr;       ///< [rows, columns]
-  const T* addend = nullptr;  ///< [rows, columns], with has_addend
+  const T* addend = nullptr;  ///< [rows, columns], if has_addend is true
   T* y = nullptr;             ///< [rows, columns]
   /// [rows, columns / n] Receives positive_bits of y; null: not written. Requires has_addend.
   std::uint8_t* positive = nullptr;
@@ -303,7 +303,7 @@ struct BatchNormGradient {
   ChannelNorms norm;
   ChannelGradients gradient;
   const T* x = nullptr;   ///< [rows, columns]
-  const T* dy = nullptr;  ///< [rows, columns]; may be dx. With an addend: dz
+  const T* dy = nullptr;  ///< [rows, columns]; may be dx. If there is an addend, it holds dz
   T* dx = nullptr;        ///< [rows, columns]
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {

@@ -13,7 +13,7 @@ namespace {
 /// Number of rows that are added in a register before the register is added to the sums in memory.
 constexpr std::size_t rows_at_once = 4;
 
-/// The sum of `count` terms.
+/// Adds `count` terms.
 template <std::size_t count>
 [[gnu::always_inline]] inline float sum_of(const float (&terms)[count]) {
   if constexpr (count == rows_at_once) return (terms[0] + terms[1]) + (terms[2] + terms[3]);
@@ -48,7 +48,7 @@ template <std::size_t count, typename T>
   }
 }
 
-/// All loads precede the conditions, because the compiler does not vectorise conditional loads.
+/// All loads are before the conditions, because the compiler does not vectorise conditional loads.
 template <std::size_t count, typename Activation, typename T>
 [[gnu::always_inline]] inline void add_gradients(const T* __restrict x, const T* __restrict dy,
                                                  const float* __restrict centre, const float* __restrict scale,
@@ -135,7 +135,7 @@ template <typename Activation, typename T>
   }
 }
 
-/// Calls body(type_identity of T, activation) for the element type and the activation of a call.
+/// Calls body(type_identity of T, activation). T is the element type of the call, and `activation` its activation.
 template <typename Body>
 [[gnu::always_inline]] inline void with_types(DType type, ActivationKind activation, const Body& body) {
   with_float_type(
@@ -238,7 +238,7 @@ CARILLON_SIMD void find_gradients(ElementPointer x, ElementPointer dy, const Nor
       x.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
         if (activation == ActivationKind::relu) {
           find_gradients_as<Relu>(x.as<T>(), dy.as<T>(), norm, gradient, rows, width, dx.as<T>());
-        } else {  // dy holds dz, unless there is no activation
+        } else {  // dy holds dz, except if there is no activation
           find_gradients_as<Identity>(x.as<T>(), dy.as<T>(), norm, gradient, rows, width, dx.as<T>());
         }
       });

@@ -12,7 +12,7 @@ namespace carillon::batch_norm_loops {
 /// Number of rows that are added in float32 before their sum is added to a float64 sum.
 inline constexpr std::size_t block_rows = 32;
 
-/// Two sums of each column over some rows: arrays [width].
+/// Two sums of each column over some rows. Each is an array [width].
 struct BlockSums {
   float *first, *second;
 };
@@ -25,7 +25,7 @@ struct GradientRows {
   const float *direct, *slope, *constant;
 };
 
-/// first = sum of (x - x[0]), second = sum of (x - x[0])^2. x[0]: the first row.
+/// Sets first = sum of (x - x[0]) and second = sum of (x - x[0])^2. x[0] is the first row.
 void sum_distances(ElementPointer x, std::size_t rows, std::size_t width, const BlockSums& sums);
 
 /// Merges the moments of `rows` rows, which sum_distances computed, into the moments of `rows_before` earlier rows.
@@ -33,26 +33,26 @@ void sum_distances(ElementPointer x, std::size_t rows, std::size_t width, const 
 void merge_moments(ElementPointer first_row, const BlockSums& sums, std::size_t rows_before, std::size_t rows,
                    std::size_t width, double* mean, double* squares);
 
-/// first = sum of dz, second = sum of dz (x - centre). With an expensive activation, writes dz to dy.
+/// Sets first = sum of dz and second = sum of dz (x - centre). If the activation is expensive, writes dz to dy.
 void sum_gradients(ElementPointer x, ElementPointer dy, const NormRows& norm, ActivationKind activation,
                    std::size_t rows, std::size_t width, const BlockSums& sums);
 
 /// Adds `sums` to `first` and `second`, [width] each, in float64.
 void add_sums(const BlockSums& sums, std::size_t width, double* first, double* second);
 
-/// dz = dy f'(z + addend), from y = f(z + addend). f: ReLU, or the identity (which changes nothing).
+/// Sets dz = dy f'(z + addend). Computes f' from y = f(z + addend). f: ReLU, or the identity (which changes nothing).
 void replace_dy_by_dz(ElementPointer y, ActivationKind activation, std::size_t count, ElementPointer dy);
 
-/// y = f(z).
+/// Computes y = f(z).
 void normalise(ElementPointer x, const NormRows& norm, ActivationKind activation, std::size_t rows, std::size_t width,
                ElementPointer y);
 
-/// y = f(z + addend). f: identity or ReLU.
+/// Computes y = f(z + addend). f: identity or ReLU.
 void normalise_and_add(ElementPointer x, ElementPointer addend, const NormRows& norm, ActivationKind activation,
                        std::size_t rows, std::size_t width, ElementPointer y);
 
-/// Computes dx from the contents of dy after sum_gradients. After replace_dy_by_dz, `activation` must be none. dx may
-/// be dy.
+/// Computes dx from the values that sum_gradients has left in dy. If replace_dy_by_dz has been called, `activation`
+/// must be none. dx may be dy.
 void find_gradients(ElementPointer x, ElementPointer dy, const NormRows& norm, const GradientRows& gradient,
                     ActivationKind activation, std::size_t rows, std::size_t width, ElementPointer dx);
 

@@ -1,8 +1,9 @@
 // The arithmetic of batch_norm for one channel, on CPU and GPU.
 //
 // The error of a mean in float32 is up to half a unit in the last place. If the standard deviation is small, this error
-// is large compared with the deviation (mean 1000, deviation 0.01: 0.3 % of the deviation). Therefore `centre` is the
-// rounded mean, x - centre is nearly always exact, and the rounding error of the mean is part of the offset:
+// is large compared with the deviation (mean 1000, deviation 0.01: 0.3 % of the deviation). Therefore the formulas use
+// `centre`, the rounded mean. x - centre is nearly always exact, and the rounding error of the mean is part of the
+// offset:
 //
 //   z  = (x - centre) scale + offset                    scale = gamma inv, offset = beta - (mean - centre) scale
 //   dx = direct dz + slope (x - centre) + constant
@@ -21,7 +22,8 @@ struct Moments {
 };
 
 /// Computes the moments from the sums of x - shift and (x - shift)^2 over `count` values. `shift` must be one of the
-/// values: then (mean - shift)^2 <= squares, and the cancellation in the difference is at most a factor of count + 1.
+/// values. In this case, (mean - shift)^2 <= squares, so that the cancellation in the difference is at most a factor of
+/// count + 1.
 CARILLON_HOST_DEVICE inline Moments moments_about(double shift, double count, double sum, double square_sum) {
   const double squares = square_sum - sum * sum / count;
   return {count, shift + sum / count, squares < 0.0 ? 0.0 : squares};  // NaN stays NaN
@@ -69,7 +71,7 @@ CARILLON_HOST_DEVICE inline float norm_at(float from_centre, float scale, float 
   return from_centre * scale + offset;
 }
 
-/// Statistics of a channel in one step, kept from forward to backward.
+/// Statistics of a channel in one step. They are kept from forward to backward.
 struct ChannelStatistics {
   double mean, inverse;  ///< inverse: 1 / sqrt(variance + epsilon)
 };
@@ -84,7 +86,7 @@ CARILLON_HOST_DEVICE inline ChannelNorm channel_norm(const ChannelStatistics& of
   return {centre, static_cast<float>(scale), static_cast<float>(beta - (of.mean - centre) * scale)};
 }
 
-/// dx of an element.
+/// Returns dx of an element.
 CARILLON_HOST_DEVICE inline float gradient_at(float dz, float from_centre, float direct, float slope, float constant) {
   return direct * dz + (slope * from_centre + constant);
 }
@@ -94,7 +96,8 @@ struct ChannelGradient {
   float dgamma, dbeta;
 };
 
-/// The coefficients of dx, from `sum` = sum of dz and `product` = sum of dz (x - centre) over `count` rows.
+/// Computes the coefficients of dx. `sum`: sum of dz over `count` rows. `product`: sum of dz (x - centre) over these
+/// rows.
 CARILLON_HOST_DEVICE inline ChannelGradient channel_gradient(const ChannelStatistics& of, float gamma, double count,
                                                              double sum, double product) {
   const double rest = of.mean - static_cast<float>(of.mean);
@@ -105,7 +108,7 @@ CARILLON_HOST_DEVICE inline ChannelGradient channel_gradient(const ChannelStatis
           static_cast<float>(sum)};
 }
 
-/// The coefficients of dx if the statistics do not depend on x.
+/// Computes the coefficients of dx if the statistics do not depend on x.
 CARILLON_HOST_DEVICE inline ChannelGradient frozen_channel_gradient(const ChannelStatistics& of, float gamma,
                                                                     double sum, double product) {
   const double rest = of.mean - static_cast<float>(of.mean);
@@ -113,7 +116,7 @@ CARILLON_HOST_DEVICE inline ChannelGradient frozen_channel_gradient(const Channe
           static_cast<float>(sum)};
 }
 
-/// The new value of `moving` after a batch with the statistic `value`.
+/// Returns the new value of `moving` after a batch for which the statistic is `value`.
 CARILLON_HOST_DEVICE inline float moved(float moving, double value, float momentum) {
   return static_cast<float>((1.0 - momentum) * moving + momentum * value);
 }
@@ -127,7 +130,7 @@ CARILLON_HOST_DEVICE inline ChannelStatistics take_batch(const Moments& batch, f
   return {batch.mean, 1.0 / std::sqrt(batch.squares / batch.count + epsilon)};
 }
 
-/// The statistics in evaluation.
+/// Returns the statistics in evaluation.
 CARILLON_HOST_DEVICE inline ChannelStatistics moving_statistics(float moving_mean, float moving_variance,
                                                                 float epsilon) {
   return {moving_mean, 1.0 / std::sqrt(static_cast<double>(moving_variance) + epsilon)};

@@ -95,19 +95,19 @@ struct Product {
 struct Sum {
   static float value(float a, float b) { return a + b; }
 };
-/// For `add`: a term of the gradient is dy.
+/// For `add`: each term of the gradient is dy.
 struct First {
   static float value(float dy, float /*other*/) { return dy; }
 };
 
-/// Calls body(the stride as a constant). `stride`: 0 or 1.
+/// Calls body with the stride, 0 or 1, as a constant.
 template <typename Body>
 [[gnu::always_inline]] inline void with_stride(std::int64_t stride, const Body& body) {
   if (stride == 0) return body(std::integral_constant<std::int64_t, 0>{});
   body(std::integral_constant<std::int64_t, 1>{});
 }
 
-/// y = f(a, b) for a row of `count` elements.
+/// Computes y = f(a, b) for a row of `count` elements.
 template <typename F, typename T>
 [[gnu::always_inline]] inline void map_elements(const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride,
                                                 std::int64_t count, T* __restrict y) {
@@ -122,7 +122,7 @@ template <typename F, typename T>
       });
 }
 
-/// Adds the terms f(dy[i], other) of a row to sums[0], or term i to sums[i] if sums_stride is 1.
+/// If sums_stride is 0, adds the terms f(dy[i], other) of a row to sums[0]. If it is 1, adds term i to sums[i].
 template <typename F, typename T>
 [[gnu::always_inline]] inline void add_terms(const T* dy, const T* other, std::int64_t other_stride, std::int64_t count,
                                              float* __restrict sums, std::int64_t sums_stride) {
@@ -137,7 +137,7 @@ template <typename F, typename T>
       });
 }
 
-/// One row of a, of b and of y. In backward, y is dy. The row of y is contiguous.
+/// The positions of one row in a, b and y. In backward, y is dy. The row of y is contiguous.
 struct Row {
   ElementPointer a, b, y;
   std::int64_t a_stride = 0, b_stride = 0, count = 0;
@@ -187,7 +187,7 @@ class BroadcastCpu final : public Op {
   bool is_repeated(const Tensor& operand) const { return count_of(operand) < count_of(tensors_.outputs[0]); }
   static std::int64_t rows_of(const BroadcastAxes& axes) { return axes.elements() / axes.at[axes.count - 1].extent; }
 
-  /// Row number `row` of a sample.
+  /// Returns row number `row` of a sample.
   static Row row_of(const BroadcastAxes& axes, ElementPointer a, ElementPointer b, ElementPointer y, std::int64_t row) {
     const BroadcastAxis& last = axes.at[axes.count - 1];
     const BroadcastPlace place = place_of(axes, row * last.extent);
@@ -213,8 +213,8 @@ class BroadcastCpu final : public Op {
         });
   }
 
-  /// `axes`: the broadcast axes. For operand 1 they are exchanged(), so that the operand with the gradient is operand
-  /// a.
+  /// `axes`: the broadcast axes. The kernels compute the gradient of operand a. For operand 1, the axes are therefore
+  /// exchanged().
   void find_gradient(std::size_t operand, const BroadcastAxes& axes) {
     const Tensor &dy = tensors_.output_gradients.at(0), &gradient = tensors_.input_gradients.at(operand);
     if (!gradient) return;

@@ -16,14 +16,14 @@ namespace carillon {
 //   add        y = a + b    da = sum of dy        db = sum of dy
 //
 // a, b, y: [batch, ...]. If an extent after the batch is 1 or is missing at the front, the operand is repeated along
-// this axis, as in NumPy: [batch, 7, 7, 64] and [batch, 64]. The gradient of a repeated operand is the sum over its
-// repetitions within each sample, in order of the elements. `add` in kernels/elementwise calls add_broadcast for
-// different shapes. Source: the operators Mul and Add of ONNX.
+// this axis, as in NumPy. An example is [batch, 7, 7, 64] and [batch, 64]. The gradient of a repeated operand is the
+// sum over its repetitions within each sample, in order of the elements. `add` in kernels/elementwise calls
+// add_broadcast for different shapes. Source: the operators Mul and Add of ONNX.
 
 /// Errors: failed (the shapes cannot be broadcast).
 Value multiply(Graph& graph, const std::string& name, Value a, Value b);
 extern const OpType multiply_op;
-/// `type`: add_op. Errors: as multiply.
+/// `type`: the name of the op type, for add_op. Errors: as multiply.
 Value add_broadcast(Graph& graph, const std::string& name, Value a, Value b, const OpType& type);
 
 // mean: the mean of each sample's elements along some axes.
@@ -34,8 +34,8 @@ Value add_broadcast(Graph& graph, const std::string& name, Value a, Value b, con
 // global_avg_pool is the mean of images over height and width.
 
 struct MeanParams {
-  std::vector<std::int64_t> axes;  ///< axes after the batch; negative numbers count from the last axis, which is -1
-  bool keeps_axes = false;         ///< the axes have extent 1 in y
+  std::vector<std::int64_t> axes;  ///< axes after the batch; negative numbers count from the last axis, -1
+  bool keeps_axes = false;         ///< true: the averaged axes stay in y with extent 1
 
   template <typename Fields>
   void visit(Fields& fields) {
@@ -44,18 +44,19 @@ struct MeanParams {
   }
 };
 
-/// Errors: failed (no axes; an axis that x lacks; an axis twice; more groups of axes than BroadcastAxes holds).
+/// Errors: failed (there are no axes; x does not have an axis; an axis occurs twice; there are more groups of axes than
+/// BroadcastAxes holds).
 Value mean(Graph& graph, const std::string& name, Value x, const MeanParams& params);
 extern const OpType mean_op;
 
-/// The axes of `params`, not negative. Errors: failed (as mean).
+/// Returns the axes of `params` as non-negative numbers. Errors: failed (as mean).
 std::vector<std::size_t> mean_axes(const MeanParams& params, const Shape& x);
 
 enum class BroadcastFunction { multiply, add };
 
 /// Tensors: inputs {a, b}, outputs {y}.
 std::unique_ptr<Op> make_broadcast_cuda(BroadcastFunction function, const OpTensors& tensors);
-/// Tensors: inputs {x}, outputs {y}. `kept`: the shape of y if each averaged axis were kept with extent 1.
+/// Tensors: inputs {x}, outputs {y}. `kept`: the shape that y has if each averaged axis stays with extent 1.
 std::unique_ptr<Op> make_mean_cuda(const Shape& kept, const OpTensors& tensors);
 
 }  // namespace carillon

@@ -1,4 +1,4 @@
-// multiply, add and mean on a GPU: one kernel for y, and one for each gradient.
+// multiply, add and mean on a GPU: one kernel for y, and one kernel for each gradient.
 #include "kernels/broadcast/broadcast.h"
 #include "kernels/broadcast/broadcast_kernels.h"
 #include "kernels/shared/float_type.h"
@@ -33,8 +33,8 @@ class BroadcastCuda final : public Op {
   }
 
  private:
-  /// `axes`: the broadcast axes. For operand 1 they are exchanged(), so that the operand with the gradient is operand
-  /// a.
+  /// `axes`: the broadcast axes. The kernels compute the gradient of operand a. For operand 1, the axes are therefore
+  /// exchanged().
   void find_gradient(std::size_t operand, const BroadcastAxes& axes, Stream& stream) {
     const Tensor &dy = tensors_.output_gradients.at(0), &gradient = tensors_.input_gradients.at(operand);
     if (!gradient) return;

@@ -13,7 +13,7 @@
 
 namespace carillon {
 
-/// Strides are in elements. 0: the operand is repeated along the axis.
+/// Strides count elements. A stride of 0 means that the operand is repeated along the axis.
 struct BroadcastAxis {
   std::int64_t extent = 1, y = 0, a = 0, b = 0;
 };
@@ -31,12 +31,12 @@ struct BroadcastAxes {
   }
 };
 
-/// The positions, in a sample of y, of a and of b, of one element of the result.
+/// The positions of one element of the result in a sample of y, of a and of b.
 struct BroadcastPlace {
   std::int64_t y = 0, a = 0, b = 0;
 };
 
-/// Returns the positions of element number `i`, counted along `axes` with the last axis fastest.
+/// Returns the positions of element number `i`, counted along `axes`; the index of the last axis varies fastest.
 CARILLON_HOST_DEVICE inline BroadcastPlace place_of(const BroadcastAxes& axes, std::int64_t i) {
   BroadcastPlace place;
   for (int k = axes.count; k-- > 0;) {
@@ -50,27 +50,28 @@ CARILLON_HOST_DEVICE inline BroadcastPlace place_of(const BroadcastAxes& axes, s
   return place;
 }
 
-/// The shape of the result: [batch, ...] with the larger of both extents of each axis. Axes after the batch are matched
-/// from the last axis on. Errors: failed (extents differ and neither is 1; different batches; a scalar).
+/// Returns the shape of the result: [batch, ...]. Each axis has the larger of both extents. Axes after the batch are
+/// matched from the last axis on. Errors: failed (two extents differ and neither is 1; the batches differ; an operand
+/// is a scalar).
 Shape broadcast_shape(const Shape& a, const Shape& b);
 
-/// Returns at least one axis. Errors: as broadcast_shape; failed (more axes than max_count).
+/// Returns at least one axis. Errors: as broadcast_shape; failed (there are more axes than max_count).
 BroadcastAxes broadcast_axes(const Shape& a, const Shape& b);
 
-/// The axes with the operands exchanged.
+/// Returns the axes with the operands exchanged.
 BroadcastAxes exchanged(BroadcastAxes axes);
 
-/// For the gradient of operand a: the axes along which a has elements, and the axes along which it is repeated.
+/// For the gradient of operand a: the axes along which a has several elements, and the axes along which a is repeated.
 struct GradientAxes {
   BroadcastAxes kept, summed;
 };
 GradientAxes gradient_axes(const BroadcastAxes& axes);
 
-/// T: float or Bf16. If `multiplies`, y = a b. Otherwise y = a + b.
+/// T: float or Bf16. y = a b if `multiplies` is true, otherwise y = a + b.
 template <typename T, bool multiplies>
 struct BroadcastForward {
   BroadcastAxes axes;
-  std::int64_t a_size = 0, b_size = 0, y_size = 0;  ///< elements of a sample
+  std::int64_t a_size = 0, b_size = 0, y_size = 0;  ///< number of elements of a sample
   const T *a = nullptr, *b = nullptr;
   T* y = nullptr;
 
@@ -82,13 +83,13 @@ struct BroadcastForward {
   }
 };
 
-/// The gradient of operand a. If `multiplies`, the terms are dy b. Otherwise the terms are dy. The terms are added in
-/// the order of y's elements.
+/// The gradient of operand a. If `multiplies` is true, the terms are dy b, otherwise dy. The terms are added in the
+/// order of y's elements.
 template <typename T, bool multiplies>
 struct BroadcastGradient {
   GradientAxes axes;
-  std::int64_t a_size = 0, b_size = 0, y_size = 0;  ///< elements of a sample
-  std::int64_t summed_count = 1;                    ///< elements of y for each element of a
+  std::int64_t a_size = 0, b_size = 0, y_size = 0;  ///< number of elements of a sample
+  std::int64_t summed_count = 1;                    ///< number of elements of y for each element of a
   const T *dy = nullptr, *b = nullptr;
   T* da = nullptr;
 
@@ -126,8 +127,8 @@ BroadcastGradient<T, multiplies> broadcast_gradient(const BroadcastAxes& axes, c
 template <typename T>
 struct MeanForward {
   GradientAxes axes;
-  std::int64_t x_size = 0, y_size = 0;  ///< elements of a sample
-  std::int64_t count = 1;               ///< elements of x for each element of y
+  std::int64_t x_size = 0, y_size = 0;  ///< number of elements of a sample
+  std::int64_t count = 1;               ///< number of elements of x for each element of y
   const T* x = nullptr;
   T* y = nullptr;
 
@@ -144,7 +145,7 @@ struct MeanForward {
 template <typename T>
 struct MeanBackward {
   BroadcastAxes axes;
-  std::int64_t x_size = 0, y_size = 0;  ///< elements of a sample
+  std::int64_t x_size = 0, y_size = 0;  ///< number of elements of a sample
   float factor = 1.0f;
   const T* dy = nullptr;
   T* dx = nullptr;
@@ -156,7 +157,7 @@ struct MeanBackward {
   }
 };
 
-/// `kept`: the shape of y if each averaged axis were kept with extent 1.
+/// `kept`: the shape that y has if each averaged axis stays with extent 1.
 template <typename T>
 MeanForward<T> mean_forward(const Shape& kept, const Shape& x, const T* values, T* y) {
   const GradientAxes axes = gradient_axes(broadcast_axes(kept, x));

@@ -1,7 +1,7 @@
 // Convolutions of bf16 tensors with sums in float32, by products of tiles (kernels/shared/bf16_tiles.h).
 //
-// Weights and their gradients are float32 in memory. Packing rounds the weights to bf16. Zeros are multiplied like
-// other values, so an infinity next to padding can cause a NaN. Float32 convolutions omit such products.
+// Weights and their gradients are float32 in memory. Packing rounds the weights to bf16. Products with zeros are also
+// computed, so an infinity next to padding can cause a NaN. Float32 convolutions omit products with padding.
 //   forward and data gradient: a left tile ("cell") is one pixel of 16 images by 32 channels. A product is omitted if
 //     all its pixels are outside the image or, in the data gradient, at positions that the stride skips. If this is
 //     true for only some of its pixels, tiles of zeros replace these pixels.
@@ -26,7 +26,7 @@ namespace carillon {
 /// The source positions that a target position reads along one axis. A convolution reads x (source) for y (target); its
 /// data gradient reads dz (source) for dx (target).
 struct GatherAxis {
-  std::int64_t source, target;          ///< extents of source and target
+  std::int64_t source, target;          ///< extents of source and target along the axis
   std::int64_t window, stride, before;  ///< geometry of the convolution; before: padding
   bool backward;
 
@@ -48,10 +48,10 @@ struct GatherAxis {
     return found >= 0 && found < source ? found : -1;
   }
 
-  /// Targets that are period() apart read at the same filter positions (taps), except at the edges.
+  /// Targets that are period() apart read source positions at the same filter positions (taps), except at the edges.
   std::int64_t period() const { return backward ? stride : 1; }
 
-  /// The smallest range of source positions that contains all positions that targets [first, last) read.
+  /// Returns the smallest range of source positions that contains all positions that targets [first, last) read.
   struct Range {
     std::int64_t first, last;
     std::int64_t length() const { return last - first; }
@@ -67,14 +67,14 @@ struct GatherAxis {
     }
     return range.first < range.last ? range : Range{0, 0};
   }
-  /// Returns the largest number of sources that `count` consecutive targets read.
+  /// Returns the largest number of source positions that `count` consecutive targets read.
   std::int64_t most_sources(std::int64_t count) const {
     const std::int64_t most = backward ? (count + window - 2) / stride + 1 : (count - 1) * stride + window;
     return std::min(most, source);
   }
 };
 
-/// For a convolution with few channels: copies the pixels that a row of the filter reads for an output column to
+/// For a convolution with few channels. For each output column, copies the pixels that a row of the filter reads to
 /// neighbouring channels of one pixel.
 ///
 ///   expanded[n, h, q, j c + k] = x[n, h, q stride + j - before, k], zeros outside     x: [n, h, w, c], j < r, k < c
@@ -83,15 +83,15 @@ struct GatherAxis {
 /// tiles better.
 class ExpandedColumns {
  public:
-  /// x is bf16.
+  /// x must be bf16.
   ExpandedColumns(CpuDevice& device, const Tensor& x, const SlidingWindow& columns);
 
   /// Fills `tensor()` from x.
   void fill() const;
-  /// [n, h, q, r c] in bf16.
+  /// Returns the expanded columns: [n, h, q, r c] in bf16.
   const Tensor& tensor() const { return expanded_; }
-  /// The horizontal axis of the convolution of tensor(). The windows of this axis have one column, because the columns
-  /// of the filter are now channels.
+  /// Returns the horizontal axis of the convolution of tensor(). The windows of this axis have one column, because the
+  /// columns of the filter are now channels.
   SlidingWindow columns() const { return {columns_.output, columns_.output, 1, 1, 0, 0}; }
 
  private:
@@ -101,8 +101,9 @@ class ExpandedColumns {
   Tensor expanded_;
 };
 
-/// target = source * filters + bias, then an optional ReLU: y from x, or dx from dz. Source and target are bf16. With
-/// `accumulate`, which excludes biases and a ReLU: target = target + source * filters, rounded once.
+/// Computes target = source * filters + bias, then an optional ReLU. The target is y and the source x, or the target is
+/// dx and the source dz. Source and target are bf16. With `accumulate`, computes target = target + source * filters,
+/// rounded once; this excludes biases and a ReLU.
 ///
 /// source: [n, h, w, c], filters: [r, r, c, o], bias: [o] or no data, target: [n, p, q, o]. If the axes are backward,
 /// the filters have the layout of the forward convolution, [r, r, o, c].
@@ -112,8 +113,8 @@ struct Bf16Convolution {
   bool relu = false, accumulate = false;
 };
 
-/// dw = the sum over images and pixels of the products of x and dz. x: [n, h, w, c] and dz: [n, p, q, o] in bf16; dw:
-/// [r, r, c, o] in float32.
+/// Computes dw = the sum over images and pixels of the products of x and dz. x: [n, h, w, c] and dz: [n, p, q, o] in
+/// bf16; dw: [r, r, c, o] in float32.
 struct Bf16WeightsGradient {
   Tensor x, dz, dw;
   SlidingWindow rows, columns;
@@ -123,23 +124,23 @@ std::unique_ptr<Conv2dPassCpu> make_bf16_pass(CpuDevice& device, const Bf16Convo
 std::unique_ptr<Conv2dPassCpu> make_bf16_pass(CpuDevice& device, const Bf16WeightsGradient& task);
 
 inline constexpr std::int64_t half_tile = tile_elements / 2;
-/// Bytes of a core's second-level cache that packed operands may use.
+/// The number of bytes of a core's second-level cache that packed operands may use.
 inline constexpr std::int64_t packed_cache_bytes = std::int64_t{1} << 20;
 
-/// Number of floats that take the memory of `elements` bf16 values.
+/// Returns the number of floats that need the same memory as `elements` bf16 values.
 inline std::int64_t floats_of(std::int64_t elements) { return ceil_divide(elements, 2); }
 
-/// Splits `count` evenly into as few parts of at most `most` as possible. Returns the size of the largest part.
+/// Divides `count` into as few equal parts as possible, of at most `most` each. Returns the size of the largest part.
 inline std::int64_t even_part(std::int64_t count, std::int64_t most) {
   return ceil_divide(count, ceil_divide(count, most));
 }
 
-/// The number of images in a group: 16, or fewer in the last group.
+/// Returns the number of images in a group: 16, or fewer in the last group.
 inline std::int64_t images_of_group(std::int64_t group, std::int64_t images) {
   return std::min(tile_rows, images - group * tile_rows);
 }
 
-/// x, y and their gradients are bf16. Requires is_plain.
+/// Makes the passes if x, y and their gradients are bf16. Requires is_plain.
 Conv2dPassesCpu make_bf16_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
 
 }  // namespace carillon

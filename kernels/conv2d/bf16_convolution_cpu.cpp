@@ -1,4 +1,4 @@
-// A convolution, or its data gradient, in bf16.
+// A convolution in bf16, or the data gradient of a convolution.
 #include <omp.h>
 
 #include <algorithm>
@@ -20,16 +20,16 @@ class Convolution final : public Conv2dPassCpu {
     const std::int64_t threads = device.thread_count();
     const std::int64_t in_phase = ceil_divide(task.columns.target, task.columns.period());
     panels_per_product_ = std::min<std::int64_t>(panels(), 2);
-    // The left tiles of a product share its right tiles. Left tiles are neighbouring pixels, or groups of images at the
-    // same pixel.
+    // The left tiles of a product share its right tiles. The left tiles are neighbouring pixels, or groups of images at
+    // the same pixel.
     const std::int64_t most = TileProduct::most_left(panels_per_product_);
     groups_per_strip_ = in_phase <= 4 ? even_part(groups(), most_groups) : 1;
     groups_per_product_ = even_part(groups_per_strip_, most);
     pixels_per_product_ = groups_per_strip_ > 1 ? 1 : even_part(in_phase, most);
     const std::int64_t row_bytes = groups_per_strip_ * depth_blocks() * task.columns.source * tile_elements * 2;
     strip_rows_ = task.rows.target;
-    const std::int64_t least =
-        ceil_divide(task.rows.window, task.rows.stride);  // fewer target rows would pack most source rows twice
+    const std::int64_t least = ceil_divide(task.rows.window, task.rows.stride);  // with fewer target rows, most source
+                                                                                 // rows would be packed twice
     while (strip_rows_ > least && task.rows.most_sources(strip_rows_) * row_bytes > packed_cache_bytes) --strip_rows_;
     const std::int64_t for_each_thread = ceil_divide(threads, ceil_divide(groups(), groups_per_strip_));
     strip_rows_ = even_part(task.rows.target, std::min(strip_rows_, ceil_divide(task.rows.target, for_each_thread)));
@@ -41,7 +41,7 @@ class Convolution final : public Conv2dPassCpu {
     const std::int64_t products_in_cache = packed_cache_bytes / (2 * panel_ * panels_per_product_);
     panels_in_cache_ = std::max<std::int64_t>(products_in_cache, 1) * panels_per_product_;
     const std::int64_t target_bytes = task.target.shape.element_count() * static_cast<std::int64_t>(sizeof(Bf16));
-    // Non-temporal stores do not help a pass that accumulates, because it reads the target anyway.
+    // Non-temporal stores do not help a pass that accumulates, because such a pass also reads the target.
     non_temporal_ = !task.accumulate && target_bytes >= threads * non_temporal_bytes;
     cell_floats_ = static_cast<std::int64_t>(
         aligned_float_count(static_cast<std::size_t>(floats_of(groups_per_strip_ * group_cells()))));
@@ -130,8 +130,8 @@ class Convolution final : public Conv2dPassCpu {
     }
   }
 
-  /// The target pixels of a product: `columns` pixels of a row of one group (`column`, `column` + period, ...), or one
-  /// pixel of `groups` groups from group number `group` on.
+  /// The target pixels of a product. They are `columns` pixels of a row of one group (`column`, `column` + period,
+  /// ...), or the same pixel of `groups` groups, starting at group number `group`.
   struct Pixels {
     std::int64_t group, groups, row, column, columns;
   };
@@ -182,7 +182,7 @@ class Convolution final : public Conv2dPassCpu {
                             std::min(some.last * tile_rows, outputs()) - first});
   }
 
-  /// Computes the channels of some panels at `pixels`. `list`: the left tiles of `pixels`.
+  /// Computes the channels of some panels for the target pixels `pixels`. `list`: the left tiles of `pixels`.
   void multiply(const Pixels& pixels, const TileList& list, const Bf16* weights, const Panels& some) const {
     if (task_.accumulate && list.right.empty()) return;  // these pixels read no source pixel
     alignas(64) float sums[TileProduct::most_sums * tile_sums];
@@ -229,32 +229,35 @@ class Convolution final : public Conv2dPassCpu {
     }
   }
 
-  /// The largest number of groups in a strip. Weights that exceed the cache are read once for each strip.
+  /// The largest number of groups in a strip. If the weights exceed the cache, each strip reads them once.
   static constexpr std::int64_t most_groups = 6;
-  /// Targets of at least this many bytes for each thread are written with non-temporal stores. A normal store first
-  /// reads the cache line. After non-temporal stores, the next op reads the target from memory, so a large third-level
-  /// cache may favour a higher limit (not measured). With a model of AMX on Zen 5 and one thread, ResNet-50 is equally
-  /// fast with limits of 1 to 8 MiB (docs/lab-notes/2026-11-28-less-traffic-to-memory.md).
+  /// If a target has at least this number of bytes for each thread, it is written with non-temporal stores. A normal
+  /// store would first read the cache line. After non-temporal stores, the next op reads the target from memory.
+  /// Therefore a higher limit may be better for a large third-level cache (not measured). With a model of AMX on Zen 5
+  /// and one thread, ResNet-50 is equally fast with limits of 1 to 8 MiB
+  /// (docs/lab-notes/2026-11-28-less-traffic-to-memory.md).
   static constexpr std::int64_t non_temporal_bytes = std::int64_t{4} << 20;
 
   CpuDevice& device_;
   Bf16Convolution task_;
   const Bf16TileKernels& kernels_;
-  std::int64_t groups_per_strip_;    ///< groups of 16 images that are packed together
-  std::int64_t groups_per_product_;  ///< groups that share right tiles
-  std::int64_t pixels_per_product_;  ///< pixels of a row that share right tiles
-  std::int64_t panels_per_product_;  ///< panels that share left tiles: two, or one if there is only one
-  std::int64_t strip_rows_;          ///< target rows of a strip; the cells are packed once per strip
+  std::int64_t groups_per_strip_;    ///< number of groups of 16 images that are packed together
+  std::int64_t groups_per_product_;  ///< number of groups that share right tiles
+  std::int64_t pixels_per_product_;  ///< number of pixels of a row that share right tiles
+  std::int64_t panels_per_product_;  ///< number of panels that share left tiles: two, or one if there is only one panel
+  std::int64_t strip_rows_;          ///< number of target rows of a strip; the cells are packed once per strip
   /// The number of parts into which threads divide the panels of a strip. This number is above 1 if some threads would
   /// get more strips than others.
   std::int64_t panel_parts_;
-  std::int64_t plane_;            ///< elements of the cells of a strip, for 32 channels
-  std::int64_t panel_;            ///< elements of the right tiles for 16 outputs
-  std::int64_t panels_in_cache_;  ///< panels that are computed for all pixels of a strip before the next panels
-  bool non_temporal_;             ///< write the target with non-temporal stores
+  std::int64_t plane_;            ///< number of elements of the cells of a strip, for 32 channels
+  std::int64_t panel_;            ///< number of elements of the right tiles for 16 outputs
+  std::int64_t panels_in_cache_;  ///< number of panels that are computed for all pixels of a strip before the next
+                                  ///< panels
+  bool non_temporal_;             ///< true: write the target with non-temporal stores
   std::int64_t cell_floats_;
   std::vector<std::int64_t> column_sources_;  ///< [target column][tap]: GatherAxis::source_of
-  std::size_t weights_, cells_;               ///< offsets in the workspace, in floats; cells for each thread
+  std::size_t weights_, cells_;               ///< offsets in the workspace, in floats; the cells are separate for each
+                                              ///< thread
 };
 
 }  // namespace

@@ -46,7 +46,7 @@ void ExpandedColumns::fill() const {
 
 namespace {
 
-/// A forward pass on expanded columns. The expanded columns are kept for the weights gradient, which reads them.
+/// A forward pass on expanded columns. The pass keeps the expanded columns, because the weights gradient reads them.
 class ForwardOfExpanded final : public Conv2dPassCpu {
  public:
   ForwardOfExpanded(std::unique_ptr<ExpandedColumns> expanded, std::unique_ptr<Conv2dPassCpu> pass)
@@ -108,7 +108,7 @@ CARILLON_SIMD void round_to_bf16(const float* __restrict from, std::size_t count
   for (std::size_t i = 0; i < count; ++i) to[i] = to_float(to_bf16(from[i]));
 }
 
-/// Copies `from` to `to` as float32. Weights are float32 already; their values are rounded to bf16.
+/// Copies `from` to `to` as float32. Weights are already float32; this function rounds their values to bf16.
 void load(const Tensor& from, const Tensor& to) {
   const std::span<float> floats = to.floats();
   parallel_ranges(floats.size(), elementwise_grain, [&](std::size_t first, std::size_t last) {
@@ -147,13 +147,13 @@ struct Float32Tensors {
   }
 };
 
-/// A float32 pass, with conversions of its operands before it and of its result after it.
+/// A float32 pass. It converts its operands before the pass, and its result after the pass.
 class ConvertedPass final : public Conv2dPassCpu {
  public:
   struct Conversion {
     Tensor from, to;
   };
-  /// `memory`: memory of the float32 tensors. A pass with a float32 result has no conversion after it.
+  /// `memory`: memory of the float32 tensors. If the result of a pass is float32, it is not converted.
   ConvertedPass(std::shared_ptr<const Float32Tensors> memory, std::vector<Conversion> before,
                 std::unique_ptr<Conv2dPassCpu> pass, std::vector<Conversion> after)
       : memory_(std::move(memory)), before_(std::move(before)), pass_(std::move(pass)), after_(std::move(after)) {}
@@ -196,7 +196,7 @@ Conv2dPassesCpu make_bf16_direct_conv2d(const Conv2dGeometry& geometry, CpuDevic
   passes.weights_gradient =
       converted(Conversions{{x, wide->x}, {dz, wide->y}}, std::move(direct.weights_gradient), Conversions{});
   if (!direct.data_gradient) return passes;
-  // The weights gradient runs first, so it has already converted dz.
+  // The weights gradient runs first and has already converted dz.
   passes.data_gradient =
       converted(Conversions{}, std::move(direct.data_gradient), Conversions{{wide->x, tensors.input_gradients.at(0)}});
   return passes;

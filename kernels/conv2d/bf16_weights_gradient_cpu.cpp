@@ -10,16 +10,16 @@ namespace carillon {
 namespace {
 
 /// A product sums over pixels of dz in steps. A step sums over one pixel in two slices of 16 images each. The slices
-/// are two groups of images, or the upper and the lower half of the rows of one group, whichever leaves fewer products
-/// empty.
+/// are either two groups of images, or the upper and the lower half of the rows of one group. The code chooses the
+/// division that leaves fewer products empty.
 ///
 /// The left tiles of a step belong to neighbouring taps and to a set of blocks of 16 channels. The taps are in one row
 /// of the filters, or in their only column. The right tiles of a step are a set of panels of 16 filters: up to two
 /// panels for 1x1 filters, otherwise one.
 ///
-/// dw is computed in parts: some sets of channels by some sets of filters. The sums of a part stay in the second-level
-/// cache. The division into parts and chunks does not depend on the number of threads. With many threads, some threads
-/// may have no product.
+/// dw is computed in parts. A part consists of some sets of channels and some sets of filters. The sums of a part stay
+/// in the second-level cache. The division into parts and chunks does not depend on the number of threads. With many
+/// threads, some threads may have no product.
 class WeightsGradient final : public Conv2dPassCpu {
  public:
   WeightsGradient(CpuDevice& device, const Bf16WeightsGradient& task)
@@ -80,7 +80,7 @@ class WeightsGradient final : public Conv2dPassCpu {
   struct Part {
     std::int64_t first_channel_set, channel_sets, first_filter_set, filter_sets;
   };
-  /// The pairs of slices, and the rows of each slice of dz, that are packed together.
+  /// The pairs of slices that are packed together, and the rows of each slice of dz.
   struct Chunk {
     std::int64_t pair, pairs, first_row, last_row;
   };
@@ -118,23 +118,23 @@ class WeightsGradient final : public Conv2dPassCpu {
   std::int64_t group_of(std::int64_t pair, std::int64_t slice) const {
     return slices_are_groups_ ? 2 * pair + slice : pair;
   }
-  /// The row of dz that is row 0 of a slice.
+  /// Returns the row of dz that is row 0 of a slice.
   std::int64_t first_row_of(std::int64_t slice) const { return slices_are_groups_ ? 0 : slice * slice_rows_; }
-  /// The row of x that is the chunk's packed row `at` in a slice. A row outside of the image holds zeros.
+  /// Returns the row of x that is the chunk's packed row `at` in a slice. A row outside of the image holds zeros.
   std::int64_t x_row_of(const Chunk& chunk, std::int64_t slice, std::int64_t at) const {
     return (chunk.first_row + first_row_of(slice)) * task_.rows.stride - task_.rows.before + at;
   }
   bool has_x_row(std::int64_t row) const { return row >= 0 && row < task_.rows.input; }
-  /// Whether products read the chunk's packed row `at`. The products of one-column filters span several rows, so they
+  /// True if products read the chunk's packed row `at`. The products of one-column filters span several rows, so they
   /// also read rows of zeros.
   bool reads_x_row(const Chunk& chunk, std::int64_t at) const {
     const bool has_any = has_x_row(x_row_of(chunk, 0, at)) || has_x_row(x_row_of(chunk, 1, at));
     return at % task_.rows.stride < task_.rows.window && (has_any || task_.columns.window == 1);
   }
 
-  /// Chooses the parts that need the least packing. x is packed once for each part of the filters, and dz once for each
-  /// part of the channels. Packing an element of x takes twice as long as packing an element of dz. Rows that
-  /// neighbouring strips share are packed once for each strip; the estimate ignores this.
+  /// Chooses the parts for which packing takes the least time. x is packed once for each part of the filters, and dz
+  /// once for each part of the channels. Packing an element of x takes twice as long as packing an element of dz. Some
+  /// rows belong to two neighbouring strips and are packed twice; the estimate ignores this.
   void divide_into_parts() {
     const std::int64_t bytes_of_sets = tap_sets() * product_sums() * 4, fitting = part_bytes / bytes_of_sets;
     std::int64_t least = 0;
@@ -155,7 +155,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// The number of rows (or columns) of x that are packed for each row (or column) of dz.
+  /// Returns the number of rows (or columns) of x that are packed for each row (or column) of dz.
   static std::int64_t packed_for_each(const SlidingWindow& window) { return std::min(window.stride, window.window); }
 
   template <typename Body>
@@ -168,7 +168,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// Product number `at` of a part. The set of filters varies fastest.
+  /// Returns product number `at` of a part. The set of filters varies fastest.
   Product product_at(const Part& part, std::int64_t at) const {
     const std::int64_t set = at / part.filter_sets, taps = set / part.channel_sets;
     const std::int64_t first = taps % tap_sets_of_line() * taps_per_product_;
@@ -277,7 +277,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     thread_local TileList list;
     for (std::int64_t at = mine.first; at < mine.last; ++at) {
       const Product of = product_at(part, at);
-      // The number of the panel within the part.
+      // Returns the number of the panel within the part.
       const std::int64_t panel = of.panel - part.first_filter_set * panels_per_product_;
       if (at == mine.first || panel == 0) list_tiles(part, chunk, of, x, list);
       TileProduct product = list.product(static_cast<int>(of.blocks * of.taps));
@@ -303,23 +303,24 @@ class WeightsGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// Bytes of a core's second-level cache that the sums of a part of dw may use.
+  /// The number of bytes of a core's second-level cache that the sums of a part of dw may use.
   static constexpr std::int64_t part_bytes = std::int64_t{640} << 10;
 
   CpuDevice& device_;
   Bf16WeightsGradient task_;
   const Bf16TileKernels& kernels_;
   bool slices_are_groups_;
-  std::int64_t slice_pairs_, slice_rows_;  ///< slice_rows_: rows of dz in a slice
-  std::int64_t phases_, positions_;        ///< remainders of x's columns modulo the stride; columns per remainder
-  std::int64_t x_pixel_, x_row_;           ///< elements of a pixel and of a row of packed x
-  std::int64_t dz_row_;                    ///< elements of a row of packed dz, for one panel
-  std::int64_t line_taps_;                 ///< taps of a row of the filters, or of their only column
+  std::int64_t slice_pairs_, slice_rows_;  ///< slice_rows_: number of rows of dz in a slice
+  std::int64_t phases_, positions_;        ///< number of remainders that the columns of x have modulo the stride;
+                                           ///< number of columns per remainder
+  std::int64_t x_pixel_, x_row_;           ///< number of elements of a pixel and of a row of packed x
+  std::int64_t dz_row_;                    ///< number of elements of a row of packed dz, for one panel
+  std::int64_t line_taps_;                 ///< number of taps of a row of the filters, or of their only column
   std::int64_t taps_per_product_, blocks_per_product_, panels_per_product_;
   std::int64_t channel_sets_per_part_, filter_sets_per_part_;
-  std::int64_t strip_rows_;       ///< rows of a slice of dz in a chunk
-  std::int64_t pairs_per_chunk_;  ///< pairs of slices in a chunk
-  std::int64_t dz_panel_;         ///< elements of a panel of packed dz: all rows of a chunk
+  std::int64_t strip_rows_;       ///< number of rows of a slice of dz in a chunk
+  std::int64_t pairs_per_chunk_;  ///< number of pairs of slices in a chunk
+  std::int64_t dz_panel_;         ///< number of elements of a panel of packed dz, for all rows of a chunk
   std::size_t x_, dz_, sums_;     ///< offsets in the workspace, in floats
 };
 

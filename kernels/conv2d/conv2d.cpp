@@ -1,5 +1,5 @@
-// The definition of conv2d, and the op on a CPU: chooses and runs the passes (conv2d_passes_cpu.h); backward first
-// computes dz and the bias gradient.
+// The definition of conv2d, and the op on a CPU. The op chooses and runs the passes (conv2d_passes_cpu.h). Backward
+// first computes dz and the bias gradient.
 #include "kernels/conv2d/conv2d.h"
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace {
 class Conv2dCpu final : public Op {
  public:
   Conv2dCpu(Conv2dPassesCpu passes, bool relu, const OpTensors& tensors) : passes_(std::move(passes)) {
-    if (tensors.parameter_gradients.size() < 2) return;  // no biases
+    if (tensors.parameter_gradients.size() < 2) return;  // the op has no biases
     bias_relu_.emplace(relu ? tensors.outputs.at(0) : Tensor{}, tensors.output_gradients.at(0),
                        tensors.parameter_gradients.at(1));
   }
@@ -44,11 +44,12 @@ bool winograd_can(const Conv2dGeometry& geometry) {
 }
 
 bool winograd_pays(const Shape& filters, const Shape& y) {
-  constexpr std::int64_t least_extent = 3;  // smaller images use only a small part of a tile of 4
+  constexpr std::int64_t least_extent = 3;  // smaller images use only a small part of a tile with m = 4
   if (y[1] < least_extent || y[2] < least_extent) return false;
   const std::int64_t kernel = filters[0], channels = filters[2];
   if (channels <= NarrowWinogradKernels::max_channels) return kernel == 5 && channels >= 3 && filters[3] >= 32;
-  constexpr std::int64_t least_channels = 16;  // with fewer channels, the transforms cost more than the products save
+  constexpr std::int64_t least_channels = 16;  // with fewer channels, the transforms take more time than the products
+                                               // save
   return channels >= least_channels && filters[3] >= least_channels;
 }
 
@@ -134,8 +135,8 @@ class Conv2dDefinition final : public OpDefinition {
     return has_biases_ && !geometry_.relu ? std::make_shared<Conv2dDefinition>(geometry_, false) : nullptr;
   }
   /// With 1, 3 or 4 channels, cuDNN's bfloat16 plans (9.19, H200) pad both operands to 8 channels in each pass. The
-  /// plans need a workspace for the padded operands (conv2d_plans_cuda_test). Products of patches need no padding. With
-  /// groups, the images are not padded, because more channels would change which channels each group reads.
+  /// plans need a workspace for the padded operands (conv2d_plans_cuda_test). Products of patches need no padding. If
+  /// there are groups, the images are not padded, because with more channels, each group would read other channels.
   std::int64_t preferred_channels(const Shape& input, DType type) const {
     constexpr std::int64_t multiple = 8;
     if (type != DType::bf16 || geometry_.groups > 1 || windows_tile_input(geometry_)) return input[3];

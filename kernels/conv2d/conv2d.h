@@ -1,4 +1,4 @@
-// conv2d: a 2-D convolution (a cross-correlation, as in all deep learning libraries), with or without biases.
+// conv2d: a 2-D convolution (a cross-correlation, as in all deep learning libraries). The op may have biases.
 //
 //   z[n,p,q,o] = b[o] + sum over i,j,c of x[n, p*s + i*d - before, q*s + j*d - before, c] * W[i,j,c,o],  x = 0 outside
 //   y = relu ? max(z, 0) : z
@@ -11,10 +11,10 @@
 // x: [batch, height, width, in], y: [batch, output height, output width, filters]; each axis has its own stride s,
 // dilation d and padding (kernels/shared/window.h). Parameters: `<name>/weights` [kernel height, kernel width, in /
 // groups, filters] and `<name>/biases` [filters], in TensorFlow's layout. Channels and filters are divided into groups
-// of equal size: the filters of a group read the channels of the same group, and c counts within the group. Without
-// biases, for example before a batch norm, b is 0 and there is no db. Passes fuse a ReLU that follows a convolution
-// with biases into the convolution. In bf16 on a CPU, if a convolution is the first of several readers of x, it adds
-// its dx to the sum of the other readers' gradients. This saves a pass over gradients (src/graph/passes.h).
+// of equal size: the filters of a group read the channels of the same group, and c counts within the group. If the op
+// has no biases, for example before a batch norm, b is 0 and there is no db. Passes fuse a ReLU that follows a
+// convolution with biases into the convolution. In bf16 on a CPU, if a convolution is the first of several readers of
+// x, it adds its dx to the sum of the other readers' gradients. This saves a pass over gradients (src/graph/passes.h).
 #pragma once
 
 #include <optional>
@@ -27,19 +27,21 @@ namespace carillon {
 
 struct Conv2dParams {
   std::int64_t filters = 0;
-  std::int64_t kernel = 0;  ///< height of the kernel; also its width if kernel_width is 0
+  std::int64_t kernel = 0;  ///< height of the kernel, and also its width if kernel_width is 0
   std::int64_t stride = 1;
   Padding padding = Padding::same;
   Initializer weights = {};                           ///< must be set: the default is zeros
   std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
   float l2_factor = 0.0f;                             ///< L2 factor of the weights; biases have no L2 term
-  bool trains_weights = true;                         ///< false: weights keep their initial values; biases train
-  std::int64_t groups = 1;                            ///< must divide the input's channels and the filters
+  bool trains_weights = true;                         ///< false: the weights keep their initial values, but the biases
+                                                      ///< are trained
+  std::int64_t groups = 1;                            ///< must divide the number of input channels and the number of
+                                                      ///< filters
   std::int64_t dilation = 1;
-  std::int64_t kernel_width = 0, stride_width = 0, dilation_width = 0;  ///< 0: equal to kernel, stride, dilation
-  std::vector<std::int64_t> pads = {};  ///< {top, left, bottom, right}, replaces `padding` unless empty
+  std::int64_t kernel_width = 0, stride_width = 0, dilation_width = 0;  ///< 0: the same as kernel, stride, dilation
+  std::vector<std::int64_t> pads = {};  ///< {top, left, bottom, right}; replaces `padding` if it is not empty
 
-  /// The windows over images [batch, height, width, in]. Errors: as slide_over.
+  /// Returns the windows over images [batch, height, width, in]. Errors: as slide_over.
   ImageWindows windows(const Shape& input) const {
     return slide_over(input[1], input[2],
                       {kernel, kernel_width, stride, stride_width, padding, pads, dilation, dilation_width});
@@ -64,12 +66,12 @@ struct Conv2dParams {
   }
 };
 
-/// Errors: failed (x is not [batch, height, width, in], the kernel does not fit, the groups do not divide the channels
+/// Errors: failed (x is not [batch, height, width, in]; the kernel does not fit; the groups do not divide the channels
 /// or the filters).
 Value conv2d(Graph& graph, const std::string& name, Value x, const Conv2dParams& params);
 extern const OpType conv2d_op;
 
-/// The convolution for tensors of known shapes.
+/// The convolution, for tensors of known shapes.
 struct Conv2dGeometry {
   SlidingWindow vertical, horizontal;
   bool relu = false;  ///< y = max(z, 0); requires biases
@@ -83,14 +85,14 @@ struct Conv2dGeometry {
 /// own fast kernels compute only such convolutions. oneDNN and cuDNN compute all convolutions.
 bool is_plain(const Conv2dGeometry& geometry);
 
-/// True if the windows of a plain convolution tile the input: stride = window, no padding. This includes windows of one
-/// pixel with stride 1.
+/// True if the windows of a plain convolution tile the input: the stride is equal to the window, and there is no
+/// padding. This includes windows of one pixel with stride 1.
 bool windows_tile_input(const Conv2dGeometry& geometry);
 
-/// The geometry of an op's convolution; null if the op is not a convolution.
+/// Returns the geometry of an op's convolution, or null if the op is not a convolution.
 const Conv2dGeometry* conv2d_geometry(const OpDefinition& definition);
 
-/// Whether a CPU with this `method` computes a float32 convolution by Winograd's method. `filters`: the shape [r, r, c,
+/// True if a CPU with this `method` computes a float32 convolution by Winograd's method. `filters`: the shape [r, r, c,
 /// o]. `y`: the shape [n, p, q, o] of the output.
 bool takes_winograd(const Conv2dGeometry& geometry, ConvolutionMethod method, const Shape& filters, const Shape& y);
 /// Returns the names of the graph's convolutions that a CPU computes by Winograd's method. Returns none in bf16.

@@ -1,10 +1,10 @@
-// conv2d on a GPU: products of patches if the windows tile the input (patch_kernels.h), else cuDNN's convolutions
-// on NHWC activations.
+// conv2d on a GPU. If the windows tile the input, uses products of patches (patch_kernels.h). Otherwise uses cuDNN's
+// convolutions on NHWC activations.
 //
-// cuDNN reads weights as [filter, row, column, channel] in the activations' type: the parameter's compute copy or, if
-// there is none, a transpose that each forward computes. The gradient of the weights has the same layout and is
-// transposed into the parameter's layout. If the channels of x are padded, the channels of the weights are padded, too.
-// With groups, there is no padding and no compute copy.
+// cuDNN reads weights as [filter, row, column, channel] in the activations' type. These weights are the parameter's
+// compute copy or, if there is none, a transpose that each forward computes. The gradient of the weights has the same
+// layout and is transposed into the parameter's layout. If the channels of x are padded, the channels of the weights
+// are also padded. If the convolution has groups, there is no padding and no compute copy.
 #include <optional>
 
 #include "kernels/conv2d/conv2d.h"
@@ -55,7 +55,7 @@ class FilterMajorWeights {
 
  private:
   Tensor weights_;
-  std::int64_t filters_, inputs_;  ///< inputs_: elements that each filter reads
+  std::int64_t filters_, inputs_;  ///< inputs_: number of elements that each filter reads
   ChannelPadding padding_;
   Buffer memory_;
   Tensor transposed_;
@@ -138,12 +138,12 @@ class Conv2dCuda final : public Op {
   CudaDevice& device_;
   bool relu_;
   std::int64_t groups_;
-  Tensor x_, y_, biases_;  ///< biases_: no data without biases
+  Tensor x_, y_, biases_;  ///< biases_: a tensor without data if the op has no biases
   FilterMajorWeights weights_;
   Conv2dTask task_;
   std::string reason_;
   std::unique_ptr<Conv2dPlan> forward_, weights_backward_, data_backward_;
-  bool adds_biases_ = false;  ///< the op has biases, and the forward plan does not add them
+  bool adds_biases_ = false;  ///< true: the op has biases, and the forward plan does not add them
   void *dz_ = nullptr, *dx_ = nullptr;
   std::optional<FilterMajorWeights> weights_gradient_;
   std::optional<BiasReluBackwardCuda> bias_relu_backward_;

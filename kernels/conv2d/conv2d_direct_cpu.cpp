@@ -1,4 +1,4 @@
-// The passes of conv2d with oneDNN's direct convolutions on plain NHWC activations.
+// The passes of conv2d that use oneDNN's direct convolutions, on plain NHWC activations.
 //
 // Each run reorders the weights into the format of the primitive, and reorders their gradient back. Weights are small
 // (0.4 MB for 5x5x64x64) compared with the work, and the flat parameter array remains the only copy.
@@ -14,12 +14,12 @@ namespace {
 
 using dnnl::memory;
 
-/// oneDNN's descriptions of the tensors: logical extents in oneDNN's order, memory in Carillon's layout.
+/// oneDNN's descriptions of the tensors. The extents are in oneDNN's order, and the memory has Carillon's layout.
 memory::desc activations_desc(const Tensor& t) {
   const Shape& s = t.shape;
   return {{s[0], s[3], s[1], s[2]}, onednn_type(t.type), memory::format_tag::nhwc};
 }
-/// Whether weights have the layout of the parameter, or a layout that the primitive chooses.
+/// States whether weights have the layout of the parameter, or a layout that the primitive chooses.
 enum class WeightsLayout { plain, any };
 /// Groups are the outermost extent in oneDNN's order. In memory, the last two extents are [groups, filters of a group].
 memory::desc weights_desc(const Tensor& t, std::int64_t groups, WeightsLayout layout) {
@@ -34,7 +34,7 @@ memory::desc biases_desc(const Tensor& t) {
   return t ? memory::desc{{t.shape[0]}, onednn_type(t.type), memory::format_tag::x} : memory::desc{};
 }
 
-/// Weights or their gradient in TensorFlow's layout, and their copy in a primitive's format.
+/// Weights (or their gradient) in TensorFlow's layout, and a copy of them in a primitive's format.
 class ReorderedWeights {
  public:
   ReorderedWeights(CpuDevice& device, const Tensor& plain, std::int64_t groups, const memory::desc& inner)
@@ -62,12 +62,12 @@ class ReorderedWeights {
 
 using Arguments = std::unordered_map<int, memory>;
 
-/// A primitive, with weights to reorder before it or a gradient to reorder after it.
+/// A primitive. Before it runs, weights are reordered; after it runs, a gradient is reordered.
 template <typename Primitive>
 class DirectPass final : public Conv2dPassCpu {
  public:
   enum class Weights { read, written };
-  /// `arguments`: all arguments except the weights.
+  /// `arguments`: all arguments of the primitive except the weights.
   DirectPass(CpuDevice& device, const typename Primitive::primitive_desc& primitive, const Tensor& weights,
              std::int64_t groups, const memory::desc& inner, Weights use, int weights_argument, Arguments arguments)
       : device_(device),
@@ -83,7 +83,8 @@ class DirectPass final : public Conv2dPassCpu {
 
   void run() override {
     if (use_ == Weights::read) weights_.load();
-    scratch_.set_data_handle(device_.workspace());  // other ops may have enlarged the workspace, which moves it
+    scratch_.set_data_handle(device_.workspace());  // set at each run, because other ops may have enlarged the
+                                                    // workspace, which moves it
     primitive_.execute(device_.dnnl_stream(), arguments_);
     if (use_ == Weights::written) weights_.store();
   }
@@ -97,7 +98,7 @@ class DirectPass final : public Conv2dPassCpu {
   Arguments arguments_;
 };
 
-/// The forward pass, followed by the ReLU.
+/// Computes the forward pass and then the ReLU.
 class PassWithRelu final : public Conv2dPassCpu {
  public:
   PassWithRelu(std::unique_ptr<Conv2dPassCpu> pass, const Tensor& y) : pass_(std::move(pass)), y_(y) {}
@@ -122,7 +123,7 @@ Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& de
       .bias = biases_desc(biases),
       .dst = activations_desc(y),
       .strides = {geometry.vertical.stride, geometry.horizontal.stride},
-      // oneDNN counts dilations from 0.
+      // oneDNN counts dilations from 0, so it means d by d - 1.
       .dilations = {geometry.vertical.dilation - 1, geometry.horizontal.dilation - 1},
       .padding_before = {geometry.vertical.before, geometry.horizontal.before},
       .padding_after = {geometry.vertical.after, geometry.horizontal.after},

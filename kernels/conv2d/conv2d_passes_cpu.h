@@ -11,14 +11,14 @@
 
 namespace carillon {
 
-/// One of conv2d's convolutions: y from x, dW from x and dz, dx from dz.
+/// One of conv2d's three convolutions: it computes y from x, dW from x and dz, or dx from dz.
 class Conv2dPassCpu {
  public:
   virtual ~Conv2dPassCpu() = default;
   virtual void run() = 0;
 };
 
-/// The biases of the op; a tensor without data if the op has no biases.
+/// Returns the biases of the op, or a tensor without data if the op has no biases.
 inline Tensor biases_of(const OpTensors& tensors) {
   return tensors.parameters.size() < 2 ? Tensor{} : tensors.parameters[1];
 }
@@ -29,13 +29,13 @@ struct Conv2dPassesCpu {
 };
 
 Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
-/// For bf16 activations and convolutions that are not plain. The passes convert the activations to float32, round the
-/// weights to bf16, and run the direct passes.
+/// Makes the passes for bf16 activations and convolutions that are not plain. They convert the activations to float32,
+/// round the weights to bf16, and run the direct passes.
 Conv2dPassesCpu make_bf16_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
 /// Requires winograd_can.
 Conv2dPassesCpu make_winograd_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
 
-/// Divides the workspace of the device into aligned pieces for one pass; sizes in floats.
+/// Divides the workspace of the device into aligned pieces for one pass. Sizes count floats.
 class WorkspaceLayout {
  public:
   /// Adds a piece. Returns the offset of the piece in the workspace, in floats.

@@ -91,7 +91,7 @@ std::vector<frontend::NumericalNote_t> unwanted_notes(Arithmetic arithmetic) {
   return notes;
 }
 
-/// The requirements for a plan, in addition to acceptable numerical notes.
+/// The requirements that a plan must meet in addition to acceptable numerical notes.
 struct PlanDemands {
   /// The plan must use tensor cores: the heuristics sometimes prefer a slower plan without tensor cores.
   bool tensor_cores = false;
@@ -99,8 +99,8 @@ struct PlanDemands {
 };
 
 /// A weight gradient has few results, and each result is a sum over all pixels of the batch. Blocks of 64x64 results
-/// would leave most of a GPU idle, unless the sums are also divided into parts. cuDNN's heuristic does not divide the
-/// sums for small images with few channels: such a plan took 495 us on an H200, and a plan with divided sums takes a
+/// would leave most of a GPU idle, unless the sums are also divided into parts. For small images with few channels,
+/// cuDNN's heuristic does not divide the sums. Such a plan took 495 us on an H200; a plan with divided sums takes a
 /// tenth of this time. Returns 1 if no division is necessary.
 std::int64_t least_parts(const Conv2dTask& task) {
   constexpr std::int64_t blocks = 64;  // about half of the multiprocessors of an A100 or an H200
@@ -118,7 +118,8 @@ std::vector<PlanDemands> plan_demands(const Conv2dTask& task) {
   std::vector<PlanDemands> all;
   for (const bool tensor_cores : {true, false}) {
     for (const bool divided_sums : {true, false}) {
-      const bool pointless = (tensor_cores && task.arithmetic == Arithmetic::fp32) ||  // unwanted_notes excludes them
+      const bool pointless = (tensor_cores && task.arithmetic == Arithmetic::fp32) ||  // unwanted_notes excludes tensor
+                                                                                       // cores
                              (divided_sums && least_parts(task) == 1);
       if (!pointless) all.push_back({tensor_cores, divided_sums});
     }
@@ -146,7 +147,8 @@ class PlannedGraph : public frontend::graph::Graph {
     const auto& notes = plans.numeric_notes.at(static_cast<std::size_t>(index));
     return std::ranges::find(notes, frontend::NumericalNote_t::TENSOR_CORE) != notes.end();
   }
-  /// `too_few`: substrings of plan names. A plan divides the sums into too few parts if its name contains one of them.
+  /// `too_few`: substrings of plan names. If the name of a plan contains one of them, the plan divides the sums into
+  /// too few parts.
   bool meets(std::int64_t index, const PlanDemands& demands, std::span<const std::string> too_few) const {
     if (demands.tensor_cores && !on_tensor_cores(index)) return false;
     const auto is_in_name = [full = name(index)](const std::string& part) { return full.find(part) != full.npos; };
@@ -154,8 +156,8 @@ class PlannedGraph : public frontend::graph::Graph {
   }
 };
 
-/// Returns substrings of plan names. A plan divides its sums into fewer than `least` parts if its name contains one of
-/// them. Knob 0 of an engine is the number of parts. Engines without this knob divide sums in other ways.
+/// Returns substrings of plan names. If the name of a plan contains one of them, the plan divides its sums into fewer
+/// than `least` parts. Knob 0 of an engine is the number of parts. Engines without this knob divide sums in other ways.
 std::vector<std::string> names_of_fewer_parts(std::int64_t least) {
   std::vector<std::string> names;
   for (std::int64_t parts = 1; parts < least; ++parts) names.push_back(fmt::format("_k0={}_", parts));
@@ -166,7 +168,7 @@ std::vector<std::string> names_of_fewer_parts(std::int64_t least) {
 
 struct Conv2dPlan::Implementation {
   std::shared_ptr<PlannedGraph> graph;
-  std::int64_t index;  ///< index of a plan that is built
+  std::int64_t index;  ///< number of a plan that is built
 
   /// Builds the first plan that `is_wanted` accepts and cuDNN can build. Returns null if there is no such plan.
   template <typename IsWanted>

@@ -1,15 +1,16 @@
 // Conv2dPlan: one of conv2d's three convolutions as a cuDNN kernel, chosen at construction. CUDA builds only.
 //
-// cuDNN's heuristic proposes kernels for the shapes and the GPU, fastest first. The plan is the first kernel that
+// cuDNN's heuristic proposes kernels for the shapes and the GPU. The kernel that it expects to be the fastest is the
+// first. The plan is the first kernel that
 //   - gives the same bits on every run,
 //   - multiplies in the requested Arithmetic and sums in float32 (fp32: no tensor cores; never Winograd or Fourier),
 //   - is compiled in the library: compilation at run time takes seconds at every start, and the choice could not be
 //     inspected without the GPU,
 //   - needs no more workspace than is available.
-// An acceptable measured plan has precedence. Therefore the same GPU and library always use the same plan. Acceptable
-// kernels compute gradients of weights in the type of their operands, and add float32 biases only to float32 results.
-// Plans have no ReLU: the only kernels that keep NaN (STRICT_NAN_PROP) are slow and use no tensor cores, and the others
-// turn NaN into 0.
+// If there is an acceptable measured plan, it is used instead. Therefore the same GPU and library always use the same
+// plan. Acceptable kernels compute gradients of weights in the type of their operands, and add float32 biases only to
+// float32 results. Plans have no ReLU, because most kernels with a ReLU turn NaN into 0. The only kernels that keep NaN
+// (STRICT_NAN_PROP) are slow and use no tensor cores.
 //
 // Measured plans are plans that were measured once on a GPU, and were the fastest for their convolution. A measurement
 // at every start could choose another kernel in every run, and then two runs would differ in their bits.
@@ -30,8 +31,8 @@
 
 namespace carillon {
 
-// conv2d's tensors in cuDNN's terms: extents in cuDNN's order (batch or filter, channel, row, column) and strides in
-// memory, in elements.
+// conv2d's tensors in cuDNN's terms. The extents are in cuDNN's order (batch or filter, channel, row, column). Strides
+// are in memory, in elements.
 //
 // The memory layout of activations is [batch, row, column, channel]. The memory layout of weights is [filter, row,
 // column, channel], because cuDNN's kernels require channels innermost. This is the transpose of the parameter's layout
@@ -42,14 +43,15 @@ struct StridedTensor {
   std::array<std::int64_t, 4> extents, strides;
 };
 
-/// A tensor with the memory layout [outer, rows, columns, channels].
+/// Returns a tensor with the memory layout [outer, rows, columns, channels].
 inline StridedTensor channels_last(std::int64_t outer, std::int64_t channels, std::int64_t rows, std::int64_t columns) {
   return {{outer, channels, rows, columns}, {rows * columns * channels, 1, columns * channels, channels}};
 }
 
 struct Conv2dLayout {
   StridedTensor x, weights, biases, y;
-  std::array<std::int64_t, 2> stride, padding_before, padding_after;  ///< one number for rows, one for columns
+  std::array<std::int64_t, 2> stride, padding_before, padding_after;  ///< each has one number for rows and one number
+                                                                      ///< for columns
   std::array<std::int64_t, 2> dilation = {1, 1};
 };
 
@@ -79,21 +81,21 @@ struct MeasuredPlan {
 /// Returns the table, or an empty table if is_switched_off("measured_plans").
 std::span<const MeasuredPlan> measured_plans();
 
-/// The conditions of a measurement: GPU, version of cuDNN, pass, types, extents.
+/// Returns the conditions of a measurement: GPU, version of cuDNN, pass, types and extents.
 std::string convolution_text(const GpuModel& gpu, std::size_t cudnn_version, const Conv2dTask& task);
 
 /// Returns the kernel of the entry for `convolution`, or an empty string if the table has no entry.
 std::string_view measured_kernel(std::span<const MeasuredPlan> plans, std::string_view convolution);
 
-/// y from x and weights; dW from x and dy; dx from dy and W.
+/// The passes compute y from x and weights, dW from x and dy, or dx from dy and W.
 enum class Conv2dPass { forward, forward_bias, weights_gradient, data_gradient };
 
 struct Conv2dTask {
   Conv2dPass pass = Conv2dPass::forward;
   Conv2dLayout layout;
-  DType type = DType::f32;  ///< type of operands and result; biases are float32
+  DType type = DType::f32;  ///< type of operands and result; biases are always float32
   Arithmetic arithmetic = Arithmetic::fp32;
-  std::size_t workspace_bytes = 0;  ///< available workspace
+  std::size_t workspace_bytes = 0;  ///< bytes of the workspace that is available
 };
 
 class Conv2dPlan {
@@ -104,16 +106,16 @@ class Conv2dPlan {
   };
 
   /// Returns the measured plan if it is acceptable. Otherwise returns the first acceptable plan of cuDNN's heuristics
-  /// that uses tensor cores (tf32, bf16) and divides the sums of a small weight gradient. If no plan does both, returns
-  /// a plan that only uses tensor cores. If there is none, returns a plan that only divides the sums, and otherwise any
-  /// acceptable plan. Returns null if no plan is acceptable; `reason` then says why.
+  /// that uses tensor cores (tf32, bf16) and divides the sums of a small weight gradient. If no plan meets both
+  /// conditions, returns a plan that uses tensor cores. If there is none, returns a plan that divides the sums. If
+  /// there is none either, returns any acceptable plan. If no plan is acceptable, returns null and sets `reason`.
   static std::unique_ptr<Conv2dPlan> find(const CudnnTarget& target, const Conv2dTask& task, std::string& reason,
                                           std::span<const MeasuredPlan> measured = measured_plans());
   /// Returns the first `count` acceptable plans of cuDNN's heuristics, for measurements. Returns fewer plans if there
   /// are fewer.
   static std::vector<std::unique_ptr<Conv2dPlan>> candidates(const CudnnTarget& target, const Conv2dTask& task,
                                                              std::size_t count);
-  /// The convolution's text in the table of measured plans.
+  /// Returns the convolution's text for the table of measured plans.
   static std::string text(const CudnnTarget& target, const Conv2dTask& task);
   ~Conv2dPlan();
 

@@ -1,12 +1,11 @@
-// A convolution with windows that tile its input (windows_tile_input), on a GPU. The convolution is computed as a
-// matrix product: the matrix of patches times the weights. The kernels copy images to the matrix of their patches and
-// back.
+// A convolution with windows that tile its input (windows_tile_input), on a GPU. The convolution is computed as the
+// matrix product of the patches and the weights. The kernels copy images to the matrix of their patches and back.
 //
 //   y = patches W + b,  dW = patches^T dz,  patches of dx = dz W^T
 //
-// Windows that tile an image read each pixel at most once. The matrix of patches is [batch * output rows * output
-// columns, window rows * window columns * channels]: a row holds the pixels of a window, row by row. Pixels after the
-// last window of a row or column belong to no patch.
+// Windows that tile an image read each pixel at most once. The matrix of patches has the shape [batch * output rows *
+// output columns, window rows * window columns * channels]. A row of the matrix holds the pixels of a window, row by
+// row. Pixels after the last window of a row or column belong to no patch.
 //
 // W has the parameter's own layout, [window rows * window columns * in, filters]. Therefore the product for dW writes
 // its float32 result directly to the memory of the parameter's gradient. For windows of one pixel, x is the matrix of
@@ -23,7 +22,7 @@
 
 namespace carillon {
 
-/// Maps images to patches, in packs: neighbouring elements of one row of a window.
+/// Maps images to patches, in packs. A pack consists of neighbouring elements of one row of a window.
 struct PatchTiling {
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
@@ -43,13 +42,12 @@ struct PatchTiling {
   }
 };
 
-/// Returns a number of elements by which both the length of a window's row and the length of an image's row are
-/// divisible.
+/// Returns a number that divides both the length of a window's row and the length of an image's row, in elements.
 inline std::int64_t patch_pack_extent(const Conv2dGeometry& geometry, std::int64_t channels) {
   return std::gcd(geometry.horizontal.window, geometry.horizontal.input) * channels;
 }
 
-/// `pack`: elements per pack, a divisor of patch_pack_extent.
+/// `pack`: number of elements per pack; a divisor of patch_pack_extent.
 inline PatchTiling patch_tiling(const Conv2dGeometry& geometry, std::int64_t channels, int pack) {
   const SlidingWindow &rows = geometry.vertical, &columns = geometry.horizontal;
   const auto narrow = [](std::int64_t extent) { return static_cast<std::uint32_t>(extent); };
@@ -88,7 +86,8 @@ struct ScatterPatches {
   }
 };
 
-/// Makes the op of make_conv2d_cuda for windows that tile the input. x must have as many channels as the weights.
+/// Makes the op of make_conv2d_cuda for windows that tile the input. x must have the same number of channels as the
+/// weights.
 std::unique_ptr<Op> make_patch_product_cuda(const Conv2dGeometry& geometry, const OpContext& context,
                                             const OpTensors& tensors);
 

@@ -67,7 +67,7 @@ class PatchProductCuda final : public Op {
 
   Conv2dGeometry geometry_;
   Tensor x_, dx_;
-  Tensor patches_;  ///< no data for windows of one pixel
+  Tensor patches_;  ///< has no data if windows are one pixel
   Buffer memory_;   ///< memory of the patches
   std::unique_ptr<Op> product_;
 };

@@ -1,8 +1,8 @@
-// winograd.h: conv2d's three passes by Winograd's method, on plain [n, h, w, c] activations, divided among threads.
+// conv2d's three passes by Winograd's method, on plain [n, h, w, c] activations. The work is divided among threads.
 //
-// The number of threads changes neither the order of a sum nor the bits of the results. Relative error (root mean
-// square, against float64) over the 600 cases of winograd_test: at most 6.1e-6 forward, 4.9e-6 for the gradient of the
-// input, 4.5e-6 for the gradient of the weights; 5x5 filters have about twice the error of 3x3.
+// The number of threads changes neither the order of a sum nor the bits of the results. The relative error (root mean
+// square, against float64) over the 600 cases of winograd_test is at most 6.1e-6 in forward, 4.9e-6 for the gradient of
+// the input, and 4.5e-6 for the gradient of the weights. 5x5 filters have about twice the error of 3x3 filters.
 #pragma once
 
 #include <cstddef>
@@ -18,43 +18,43 @@
 
 namespace carillon {
 
-/// Whether the method applies: a plain convolution with stride 1 and a filter of 3x3 or 5x5.
+/// True if the method supports the convolution: it must be plain, with stride 1 and a filter of 3x3 or 5x5.
 bool winograd_can(const Conv2dGeometry& geometry);
 
-/// Whether the method is faster than direct convolution for filters [r, r, c, o] and outputs [n, p, q, o]. This is a
+/// True if the method is faster than direct convolution for filters [r, r, c, o] and outputs [n, p, q, o]. This is a
 /// fixed rule on the shapes, so that results do not depend on measurements.
 bool winograd_pays(const Shape& filters, const Shape& y);
 
-/// A convolution y = x * filters + bias, then an optional ReLU.
+/// The convolution y = x * filters + bias, with an optional ReLU after it.
 ///
 /// x: [n, h, w, c], filters: [r, r, c, o], y: [n, p, q, o]; bias: [o], or no data. `before`: rows and columns of zeros
-/// before the image. With `rotated`, the pass computes the gradient of the input: x is dz [n, p, q, o] and y is dx [n,
-/// h, w, c]. `filters` and `before` are the same as in the forward convolution.
+/// before the image. If `rotated` is true, the pass computes the gradient of the input: x is dz [n, p, q, o] and y is
+/// dx [n, h, w, c]. `filters` and `before` are the same as in the forward convolution.
 struct WinogradConvolution {
   Tensor x, filters, bias, y;
   std::int64_t rows_before = 0, columns_before = 0;
   bool relu = false, rotated = false;
 };
 
-/// dw = the gradient of the filters, summed over the tiles of x and dz. x: [n, h, w, c], dz: [n, p, q, o], dw: [r, r,
-/// c, o].
+/// Computes dw, the gradient of the filters, as a sum over the tiles of x and dz. x: [n, h, w, c], dz: [n, p, q, o],
+/// dw: [r, r, c, o].
 struct WinogradFilterGradient {
   Tensor x, dz, dw;
   std::int64_t rows_before = 0, columns_before = 0;
 };
 
-/// A pass that uses matrix products, one per frequency.
+/// Makes a pass that uses matrix products, one per frequency.
 std::unique_ptr<Conv2dPassCpu> make_wide_winograd(CpuDevice& device, const WinogradConvolution& task);
 std::unique_ptr<Conv2dPassCpu> make_wide_winograd(CpuDevice& device, const WinogradFilterGradient& task);
 
-/// A pass for at most NarrowWinogradKernels::max_channels channels, without `rotated`.
+/// Makes a pass for at most NarrowWinogradKernels::max_channels channels. It does not support `rotated`.
 std::unique_ptr<Conv2dPassCpu> make_narrow_winograd(CpuDevice& device, const WinogradConvolution& task);
 std::unique_ptr<Conv2dPassCpu> make_narrow_winograd(CpuDevice& device, const WinogradFilterGradient& task);
 
 /// The inputs x [n, h, w, c] and outputs y [n, p, q, o] of a convolution, divided into the same number of tiles.
 struct WinogradTiling {
   WinogradImages inputs, outputs;
-  std::int64_t tiles;  ///< tiles of all images
+  std::int64_t tiles;  ///< number of tiles of all images together
 
   /// `rows_before`, `columns_before`: rows and columns of zeros before the image.
   WinogradTiling(const Tensor& x, const Tensor& y, std::int64_t tile, std::int64_t rows_before,

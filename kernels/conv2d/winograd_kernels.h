@@ -1,8 +1,8 @@
 // WinogradKernels and NarrowWinogradKernels: the arithmetic of Winograd's convolution for one instruction set, tile
-// size and filter size; the loops are in winograd.h.
+// size and filter size. The loops are in winograd.h.
 //
 // A convolution of stride 1 with a filter of r x r is computed in tiles of m x m outputs. Each tile reads n x n inputs,
-// n = m + r - 1, and needs n^2 products per pair of channels instead of m^2 r^2.
+// with n = m + r - 1. For each pair of channels, it needs n^2 products instead of m^2 r^2 products.
 //
 //   V = B^T d B      of n x n inputs d that overlap by r - 1      [n^2][tile][channel]
 //   U = G g G^T      of a filter g                                [n^2][panel][channel][filter of the panel]
@@ -18,8 +18,8 @@
 // contiguous in memory, as in activations. Channel and filter counts are rounded up to whole vectors in V, M and Z, and
 // filter counts in U and W. Elements beyond the counts are zero or never read.
 //
-// Source: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2015 (arXiv:1509.09308). The matrices
-// come from the points 0, 1, -1, 2, -2, 1/2, -1/2, ... and infinity by the construction of Toom and Cook.
+// Source: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2015 (arXiv:1509.09308). The
+// construction of Toom and Cook makes the matrices from the points 0, 1, -1, 2, -2, 1/2, -1/2, ... and infinity.
 #pragma once
 
 #include <cstdint>
@@ -28,23 +28,23 @@
 
 namespace carillon {
 
-/// Images [batch, height, width, channels], each divided into `tiles_down` by `tiles_across` tiles of m x m.
+/// Images [batch, height, width, channels]. Each image is divided into `tiles_down` by `tiles_across` tiles of m x m.
 struct WinogradImages {
   std::int64_t height, width, channels;
   std::int64_t tiles_down, tiles_across;
   /// The first row and column of the first tile, which may be before the image.
   std::int64_t first_row, first_column;
-  /// Whether each of these tiles has only WinogradKernels::short_tile rows, or columns, of outputs.
+  /// True if each of these tiles has only WinogradKernels::short_tile rows, or columns, of outputs.
   bool short_rows = false, short_columns = false;
 };
 
-/// Whether the tiles of `images` have frequency `f` of n^2. Short tiles omit the frequencies of the last finite point.
-/// Always inline, because files for different instruction sets share it.
+/// True if the tiles of `images` have frequency `f` of n^2. Short tiles omit the frequencies of the last finite point.
+/// Always inline, because files for different instruction sets share this function.
 [[gnu::always_inline]] constexpr bool has_frequency(const WinogradImages& images, int n, int f) {
   return !(images.short_rows && f / n == n - 2) && !(images.short_columns && f % n == n - 2);
 }
 
-/// One matrix per frequency: [n^2][rows][columns]; each starts `stride` floats after the previous one.
+/// One matrix per frequency: [n^2][rows][columns]. Each matrix starts `stride` floats after the previous matrix.
 struct WinogradMatrices {
   float* data;
   std::int64_t columns;  ///< a multiple of the vector length
@@ -52,34 +52,34 @@ struct WinogradMatrices {
 };
 
 struct WinogradKernels {
-  int lanes;        ///< floats per vector
+  int lanes;        ///< number of floats per vector
   int tile;         ///< m
-  int short_tile;   ///< m of the short tiles at the images' ends; equal to `tile`: no short tiles
+  int short_tile;   ///< m of the short tiles at the images' ends; equal to `tile` if there are no short tiles
   int filter;       ///< r
   int frequencies;  ///< n^2
 
-  /// Computes U for channels [first, last) of filters g [r, r, channels, filters]; U has `filters` columns, rounded up
+  /// Computes U for channels [first, last) of filters g [r, r, channels, filters]. U has `filters` columns, rounded up
   /// to whole vectors.
   void (*transform_filters)(const float* g, std::int64_t channels, std::int64_t filters, std::int64_t first,
                             std::int64_t last, const WinogradMatrices& u);
-  /// Computes V for `count` tiles from tile `first` on, and writes to V from row `row` on. `zeros`: one zero per
-  /// channel.
+  /// Computes V for `count` tiles, starting at tile `first`, and writes it to the rows of V from `row` on. `zeros`: one
+  /// zero per channel.
   void (*transform_inputs)(const float* x, const WinogradImages& images, const float* zeros, std::int64_t first,
                            std::int64_t count, std::int64_t row, const WinogradMatrices& v);
-  /// M = V U for `rows` tiles of the inputs and all frequencies of these tiles.
+  /// Computes M = V U for `rows` tiles of the inputs and all frequencies of these tiles.
   void (*multiply)(const WinogradMatrices& v, const WinogradMatrices& u, const WinogradImages& inputs,
                    std::int64_t rows, const WinogradMatrices& m);
-  /// Computes y = A^T M A + bias for `count` tiles from tile `first` on; row 0 of M belongs to tile `first`. With
-  /// `relu`, then applies a ReLU. `bias` may be null.
+  /// Computes y = A^T M A + bias for `count` tiles, starting at tile `first`. Row 0 of M belongs to tile `first`. If
+  /// `relu` is true, then applies a ReLU. `bias` may be null.
   void (*transform_outputs)(const WinogradMatrices& m, const WinogradImages& images, const float* bias, bool relu,
                             std::int64_t first, std::int64_t count, float* y);
-  /// Computes Z for `count` tiles from tile `first` on, and writes to Z from row `row` on. Z has the layout of V.
-  /// `zeros`: one zero per filter.
+  /// Computes Z for `count` tiles, starting at tile `first`, and writes it to the rows of Z from `row` on. Z has the
+  /// same layout as V. `zeros`: one zero per filter.
   void (*transform_output_gradients)(const float* dy, const WinogradImages& images, const float* zeros,
                                      std::int64_t first, std::int64_t count, std::int64_t row,
                                      const WinogradMatrices& z);
-  /// W = V^T Z, or with `add` W += V^T Z, for channels [first, last) of frequency `frequency`. Blocks of `block_rows`
-  /// of the rows [0, rows) are summed separately.
+  /// Computes W = V^T Z or, if `add` is true, W += V^T Z, for channels [first, last) of frequency `frequency`. The rows
+  /// [0, rows) are divided into blocks of `block_rows` rows, and each block is summed separately.
   void (*multiply_transposed)(const WinogradMatrices& v, const WinogradMatrices& z, std::int64_t rows,
                               std::int64_t block_rows, int frequency, std::int64_t first, std::int64_t last, bool add,
                               const WinogradMatrices& w);
@@ -88,41 +88,42 @@ struct WinogradKernels {
                                      std::int64_t first, std::int64_t last, float* dg);
 };
 
-/// Returns the kernels for filters of `filter` x `filter`; null if there are no such kernels.
+/// Returns the kernels for filters of `filter` x `filter`, or null if there are no such kernels.
 const WinogradKernels* winograd_kernels(Isa isa, std::int64_t filter);
 
 /// The kernels for images with few channels, such as photographs at the start of a network.
 ///
-/// With few channels, a matrix product per frequency would spend most of its time on moving the result to and from
-/// memory. Therefore the products are fused with the transforms: with the transform of the outputs, and with the
-/// transform of the gradients. Vectors run across filters.
+/// If there are few channels, a matrix product per frequency would spend most of its time on moving the result to and
+/// from memory. Therefore the products are fused with the transform of the outputs and with the transform of the
+/// gradients. A vector contains neighbouring filters.
 ///
 ///   V [tile][n^2][4: the channels, then unused]    U, W [filters in vectors][n^2][channel][lane]
 struct NarrowWinogradKernels {
   static constexpr int max_channels = 4;
 
-  int lanes;        ///< floats per vector
+  int lanes;        ///< number of floats per vector
   int tile;         ///< m
   int filter;       ///< r
   int frequencies;  ///< n^2
 
   /// Computes U for filters g [r, r, channels, filters].
   void (*transform_filters)(const float* g, std::int64_t channels, std::int64_t filters, float* u);
-  /// Computes V for `count` tiles from tile `first` on. `zeros`: one zero per channel.
+  /// Computes V for `count` tiles, starting at tile `first`. `zeros`: one zero per channel.
   void (*transform_inputs)(const float* x, const WinogradImages& images, const float* zeros, std::int64_t first,
                            std::int64_t count, float* v);
-  /// Computes y = A^T M A + bias, with M = V U, for `count` tiles from tile `first` on. With `relu`, then applies a
-  /// ReLU. `bias` may be null.
+  /// Computes y = A^T M A + bias, with M = V U, for `count` tiles, starting at tile `first`. If `relu` is true, then
+  /// applies a ReLU. `bias` may be null.
   void (*convolve)(const float* v, std::int64_t channels, const float* u, const WinogradImages& images,
                    const float* bias, bool relu, std::int64_t first, std::int64_t count, float* y);
-  /// W = the sum of V Z over `count` tiles from tile `first` on, or with `add` W += the sum.
+  /// Computes W = the sum of V Z over `count` tiles, starting at tile `first`. If `add` is true, adds the sum to W
+  /// instead.
   void (*multiply_gradients)(const float* v, std::int64_t channels, const float* dy, const WinogradImages& images,
                              const float* zeros, std::int64_t first, std::int64_t count, bool add, float* w);
   /// Computes dg [r, r, channels, filters].
   void (*transform_filter_gradients)(const float* w, std::int64_t channels, std::int64_t filters, float* dg);
 };
 
-/// Returns the kernels for filters of `filter` x `filter`; null if there are no such kernels.
+/// Returns the kernels for filters of `filter` x `filter`, or null if there are no such kernels.
 const NarrowWinogradKernels* narrow_winograd_kernels(Isa isa, std::int64_t filter);
 
 }  // namespace carillon

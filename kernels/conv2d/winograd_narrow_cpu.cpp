@@ -29,7 +29,7 @@ const NarrowWinogradKernels& kernels_for(CpuDevice& device, const Tensor& filter
   return *kernels;
 }
 
-/// Number of floats of U. W has the same number.
+/// Returns the number of floats of U. W has the same number.
 std::int64_t filter_floats(const NarrowWinogradKernels& kernels, const Tensor& filters) {
   return ceil_divide(filters.shape[3], kernels.lanes) * kernels.lanes * kernels.frequencies * filters.shape[2];
 }
@@ -43,7 +43,7 @@ class NarrowConvolution final : public Conv2dPassCpu {
         tiling_(task.x, task.y, kernels_.tile, task.rows_before, task.columns_before) {
     check(!task.rotated, "a narrow Winograd convolution must not be rotated");
     constexpr std::int64_t chunk_floats =
-        3072;  // a third of the first-level cache; the filters of a vector need another third
+        3072;  // this size is a third of the first-level cache; the filters of a vector need another third
     chunk_tiles_ = std::max<std::int64_t>(chunk_floats / tile_floats(), 4);
     v_floats_ = chunk_tiles_ * tile_floats();
     WorkspaceLayout layout;
@@ -80,7 +80,7 @@ class NarrowConvolution final : public Conv2dPassCpu {
   WinogradConvolution task_;
   const NarrowWinogradKernels& kernels_;
   WinogradTiling tiling_;
-  std::int64_t chunk_tiles_, v_floats_;  ///< v_floats_: size of one thread's V
+  std::int64_t chunk_tiles_, v_floats_;  ///< v_floats_: number of floats of one thread's V
   std::size_t zeros_, u_, v_;            ///< offsets in the workspace, in floats
 };
 
@@ -92,7 +92,7 @@ class NarrowFilterGradient final : public Conv2dPassCpu {
         kernels_(kernels_for(device, task.dw)),
         tiling_(task.x, task.dz, kernels_.tile, task.rows_before, task.columns_before),
         w_floats_(filter_floats(kernels_, task.dw)) {
-    // W is summed over the tiles of a chunk, then over the chunks of a block, then over the blocks. This limits the
+    // W is a sum over the tiles of a chunk, then over the chunks of a block, then over the blocks. This limits the
     // length of each sum. The number of blocks is limited because each block has its own W.
     constexpr std::int64_t max_blocks = 64, least_tiles = 32;
     block_tiles_ = std::max(ceil_divide(tiling_.tiles, max_blocks), least_tiles);
@@ -128,7 +128,8 @@ class NarrowFilterGradient final : public Conv2dPassCpu {
   }
 
  private:
-  static constexpr std::int64_t chunk_tiles = 64;  ///< tiles per chunk; their V (64 KiB) stays in the L2 cache
+  static constexpr std::int64_t chunk_tiles = 64;  ///< number of tiles per chunk; their V (64 KiB) stays in the L2
+                                                   ///< cache
 
   std::int64_t channels() const { return task_.x.shape[3]; }
 
@@ -137,7 +138,7 @@ class NarrowFilterGradient final : public Conv2dPassCpu {
   const NarrowWinogradKernels& kernels_;
   WinogradTiling tiling_;
   std::int64_t block_tiles_, blocks_;
-  std::int64_t v_floats_, w_floats_;  ///< sizes of one thread's V and of a block's W
+  std::int64_t v_floats_, w_floats_;  ///< number of floats of one thread's V and of a block's W
   std::size_t zeros_, v_, w_;         ///< offsets in the workspace, in floats
 };
 

@@ -6,7 +6,7 @@
 namespace carillon::CARILLON_ISA {
 namespace {
 
-/// Calls body(Constant<channels>) for a number of channels that is known at run time.
+/// Calls body(Constant<channels>). The number of channels is known only at run time.
 template <typename Body>
 CARILLON_INLINE void with_channels(std::int64_t channels, const Body& body) {
   unroll<NarrowWinogradKernels::max_channels>([&](auto c) __attribute__((always_inline)) {
@@ -103,7 +103,7 @@ struct NarrowWinograd : WinogradTile<m, r> {
 
   static void multiply_gradients(const float* v, std::int64_t channels, const float* dy, const WinogradImages& images,
                                  const float* zeros, std::int64_t first, std::int64_t count, bool add, float* w) {
-    constexpr int together = 4;  // tiles that are added to a sum while the sum is in a register
+    constexpr int together = 4;  // number of tiles that are added to a sum while the sum is in a register
     with_channels(
         channels, [&](auto c) __attribute__((always_inline)) {
           constexpr std::int64_t v_tile = frequencies * quad;

@@ -7,14 +7,15 @@
 
 namespace carillon::CARILLON_ISA {
 
-/// Largest number of rows in a block of a product: with two vectors per row, the accumulators fill almost all
-/// registers.
+/// Largest number of rows in a block of a product. If each row has two vectors, the accumulators of this number of rows
+/// fill almost all registers.
 constexpr int max_rows = lanes == 16 ? 12 : lanes == 8 ? 6 : 4;
 constexpr int panel_vectors = 2, panel = panel_vectors * lanes;
-/// Channels that a block multiplies at a time, so that a panel's part of U stays in the first-level cache.
+/// The number of channels that a block multiplies at a time. It is so small that a panel's part of U stays in the
+/// first-level cache.
 constexpr std::int64_t max_depth = 256;
 
-/// Calls body(first, rows) for almost equal blocks of at most max_rows rows that cover [first, last).
+/// Divides [first, last) into almost equal blocks of at most max_rows rows. Calls body(first, rows) for each block.
 template <typename Body>
 CARILLON_INLINE void for_row_blocks(std::int64_t first, std::int64_t last, const Body& body) {
   const std::int64_t count = last - first, blocks = (count + max_rows - 1) / max_rows;
@@ -24,8 +25,8 @@ CARILLON_INLINE void for_row_blocks(std::int64_t first, std::int64_t last, const
   }
 }
 
-/// Calls body(first, Constant<vectors>) for panels of two vectors that cover `columns`. The last panel may have only
-/// one vector.
+/// Divides `columns` into panels of two vectors. Calls body(first, Constant<vectors>) for each panel. The last panel
+/// may have only one vector.
 template <typename Body>
 CARILLON_INLINE void for_panels(std::int64_t columns, const Body& body) {
   std::int64_t at = 0;
@@ -77,13 +78,14 @@ struct Accumulators {
   }
 };
 
-/// A block of a product: c [rows, vectors] = or += the sum over `depth` steps of a column of a times a row of b.
+/// Computes a block of a product: c [rows, vectors] = or += the sum over `depth` steps of (a column of a) * (a row of
+/// b).
 struct ProductBlock {
   const float* a;
-  std::int64_t a_row, a_step;  ///< strides of a from row to row and from step to step
+  std::int64_t a_row, a_step;  ///< strides of a, from row to row and from step to step
   const float* b;
   std::int64_t b_step;
-  std::int64_t b_next;  ///< offset from b to the rows of the next block, which are prefetched
+  std::int64_t b_next;  ///< offset from b to the rows that the next block reads; these rows are prefetched
   float* c;
   std::int64_t c_row;
   std::int64_t depth;
@@ -105,7 +107,7 @@ __attribute__((noinline)) void run_block(const ProductBlock& block) {
   sums.store_to(block.c, block.c_row);
 }
 
-/// Calls run_block for a number of rows that is known at run time.
+/// Calls run_block for a number of rows that is known only at run time.
 template <int vectors>
 CARILLON_INLINE void run_rows(std::int64_t rows, const ProductBlock& block) {
   unroll<max_rows>([&](auto r) __attribute__((always_inline)) {

@@ -14,7 +14,7 @@ struct TypeOf {
   using Type = T;
 };
 
-/// short_m: output rows or columns of a short tile; equal to m: no short tiles.
+/// short_m: number of output rows or columns of a short tile; equal to m if there are no short tiles.
 template <int m, int r, int short_m>
 struct Winograd {
   using Base = WinogradTile<m, r>;

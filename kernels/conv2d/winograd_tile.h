@@ -1,19 +1,19 @@
-// The tile of a Winograd convolution F(m, r): its matrices, which are computed from points, the products of these
-// matrices with vectors, and the positions of the tile's pixels. The transforms of the tile process one vector of
-// channels at a time. For *_simd.cpp.
+// The tile of a Winograd convolution F(m, r). This file has the tile's matrices, which are computed from points, the
+// products of these matrices with vectors, and the positions of the tile's pixels. The transforms of the tile process
+// one vector of channels at a time. For *_simd.cpp.
 //
-// n = m + r - 1; the points are p[0] = 0, then the pairs +-1, +-2, +-1/2, then infinity; f[i] = product over k != i of
-// (p[i] - p[k]) over the finite points:
+// A tile has n = m + r - 1 points: p[0] = 0, then the pairs +-1, +-2, +-1/2, then infinity. f[i] is the product of
+// (p[i] - p[k]) over all finite points k != i:
 //   A[i][j] = p[i]^j                                                n x m;  at infinity: 1 for j = m - 1, else 0
 //   G[i][j] = p[i]^j / f[i]                                         n x r;  at infinity: 1 for j = r - 1, else 0
 //   B^T[i]  = coefficients of product over k != i of (x - p[k])     n x n;  at infinity: the product over all finite k
 // The rows of two points p and -p differ only in the sign of every other element. Therefore the products of both rows
 // share all multiplications.
 //
-// F(m', r) with m' < m uses the first finite points, and infinity. At these points, its filter transforms equal the
-// filter transforms of F(m, r), except for factors that can be applied to the inputs: B^T[i] is multiplied by f[i] of
-// F(m, r) / f[i] of F(m', r). Sources: A. Lavin, S. Gray, arXiv:1509.09308; S. Winograd, "Arithmetic Complexity of
-// Computations", 1980.
+// F(m', r) with m' < m uses the first finite points, and infinity. At these points, its filter transforms are the same
+// as in F(m, r), except for factors. These factors can be applied to the inputs instead: B^T[i] is multiplied by (f[i]
+// of F(m, r)) / (f[i] of F(m', r)). Sources: A. Lavin, S. Gray, arXiv:1509.09308; S. Winograd, "Arithmetic Complexity
+// of Computations", 1980.
 #pragma once
 
 #include "kernels/conv2d/winograd_kernels.h"
@@ -47,7 +47,7 @@ constexpr double winograd_factor(int n, int i) {
   return factor;
 }
 
-/// Powers of the points (A), or, if `divided`, powers divided by f[i] (G).
+/// Returns powers of the points (A). If `divided` is true, returns the powers divided by f[i] (G).
 template <int n, int columns>
 constexpr PointMatrix<n, columns> powers(bool divided) {
   PointMatrix<n, columns> result;
@@ -83,7 +83,7 @@ constexpr auto polynomials() {
   return result;
 }
 
-/// sum += c * x for a compile-time `c`; sum = c * x if `empty`.
+/// sum += c * x for a compile-time `c`. If `empty` is true, sum = c * x.
 template <auto matrix, int row, int column, typename Vector>
 CARILLON_INLINE void add_term(Vector x, bool& empty, Vector& sum) {
   constexpr double c = matrix.at[row][column];
@@ -162,7 +162,7 @@ struct TilePlace {
                images.channels) {}
 };
 
-/// Pointers to the pixels of a tile; `zeros` outside the image.
+/// Returns pointers to the pixels of a tile. Outside the image, the pointer is `zeros`.
 template <int rows, int columns = rows>
 struct TilePixels {
   const float* at[rows][columns];
@@ -179,7 +179,8 @@ struct TilePixels {
   }
 };
 
-/// A tile's rows or columns: F(m, r) at points of F(m_filters, r), so that both use the same filter transforms.
+/// The rows or columns of a tile. They compute F(m, r) at points of F(m_filters, r), so that both use the same filter
+/// transforms.
 template <int m_, int r, int m_filters>
 struct WinogradExtent {
   static constexpr int m = m_, n = m + r - 1, n_filters = m_filters + r - 1;
@@ -190,7 +191,7 @@ struct WinogradExtent {
   static constexpr int point(int i) { return i == n - 1 ? n_filters - 1 : i; }
 };
 
-/// F(m, r) on vectors. A tile may have fewer rows or columns; `Frequencies` has the frequencies of the tile.
+/// F(m, r) on vectors. A tile may have fewer rows or columns. `Frequencies` has the frequencies of the tile.
 template <int m, int r, int m_rows = m, int m_columns = m>
 struct WinogradTile {
   using Rows = WinogradExtent<m_rows, r, m>;
@@ -234,7 +235,7 @@ struct WinogradTile {
     });
   }
 
-  /// B^T d B at channel c of the pixels.
+  /// Computes B^T d B at channel c of the pixels.
   static CARILLON_INLINE void transform_input(const TilePixels<Rows::n, Columns::n>& pixels, std::int64_t c,
                                               std::int64_t channels, Frequencies& result) {
     const auto value = [&](auto i, auto j) __attribute__((always_inline)) {
@@ -242,7 +243,7 @@ struct WinogradTile {
     };
     transform<Rows::input_matrix, Columns::input_matrix>(value, result);
   }
-  /// A dy A^T at filter o of the pixels.
+  /// Computes A dy A^T at filter o of the pixels.
   static CARILLON_INLINE void transform_gradient(const TilePixels<Rows::m, Columns::m>& pixels, std::int64_t o,
                                                  std::int64_t filters, Frequencies& result) {
     const auto value = [&](auto i, auto j) __attribute__((always_inline)) {
@@ -251,7 +252,8 @@ struct WinogradTile {
     transform<Rows::output_matrix, Columns::output_matrix>(value, result);
   }
 
-  /// y = A^T M A + bias, then ReLU with `relu`, at filter o of the tile's pixels inside the image. value(i, j): M.
+  /// Computes y = A^T M A + bias at filter o of the tile's pixels inside the image. If `relu` is true, then applies a
+  /// ReLU. value(i, j) returns an element of M.
   template <typename Value>
   static CARILLON_INLINE void store_output(const Value& value, const WinogradImages& images, const TilePlace& place,
                                            std::int64_t o, Floats bias, bool with_relu, float* y) {

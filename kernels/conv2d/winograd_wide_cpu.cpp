@@ -29,8 +29,8 @@ namespace {
 /// Gap between the matrices of two frequencies, so that they do not all map to the same cache sets.
 constexpr std::int64_t skew = 16;
 
-/// Row stride in floats of a matrix that is read by columns. The stride is an odd number of cache lines, so that the
-/// rows of a column map to different sets of the first-level cache.
+/// Returns the row stride, in floats, of a matrix that is read by columns. The stride is an odd number of cache lines,
+/// so that the rows of a column map to different sets of the first-level cache.
 std::int64_t row_floats(std::int64_t columns) {
   constexpr std::int64_t line = 16;
   return ceil_divide(columns, line) % 2 == 0 ? columns + line : columns;
@@ -42,8 +42,8 @@ const WinogradKernels& kernels_for(CpuDevice& device, const Tensor& filters) {
   return *kernels;
 }
 
-/// The number of tiles that approximately fill a core's second-level cache. The transforms of a tile need `tile_floats`
-/// floats. Returns at least `least`.
+/// Returns the number of tiles that approximately fill a core's second-level cache, but at least `least`. The
+/// transforms of a tile need `tile_floats` floats.
 std::int64_t tiles_in_cache(std::int64_t tile_floats, std::int64_t least) {
   constexpr std::int64_t cache_floats = std::int64_t{1} << 18;
   return std::max(cache_floats / tile_floats, least);
@@ -81,8 +81,8 @@ class WideConvolution final : public Conv2dPassCpu {
         v_columns_(whole_vectors(channels())),
         m_columns_(whole_vectors(filters())) {
     const std::int64_t frequencies = kernels_.frequencies, threads = device.thread_count();
-    // Each chunk reads the filters from the third-level cache once. A chunk has so many tiles that its products take
-    // longer than these reads.
+    // Each chunk reads the filters from the third-level cache once. The number of tiles in a chunk is so large that the
+    // products take longer than these reads.
     constexpr std::int64_t least_tiles = 64;
     chunk_tiles_ = std::min(tiles_in_cache(frequencies * (v_columns_ + m_columns_), least_tiles),
                             ceil_divide(most_tiles(tilings_), threads));
@@ -110,7 +110,7 @@ class WideConvolution final : public Conv2dPassCpu {
   }
 
  private:
-  // Sizes in this pass. If `rotated`, the pass reads dz instead of x.
+  // The sizes that this pass uses. If `rotated` is true, the pass reads dz instead of x.
   std::int64_t channels() const { return task_.x.shape[3]; }
   std::int64_t filters() const { return task_.y.shape[3]; }
   std::int64_t rows_before() const { return before(task_.rows_before); }
@@ -118,7 +118,7 @@ class WideConvolution final : public Conv2dPassCpu {
   std::int64_t before(std::int64_t own) const { return task_.rotated ? kernels_.filter - 1 - own : own; }
   std::int64_t whole_vectors(std::int64_t count) const { return ceil_divide(count, kernels_.lanes) * kernels_.lanes; }
 
-  /// Computes U; each thread computes a part.
+  /// Computes U. Each thread computes a part.
   WinogradMatrices transform_filters(float* workspace, int thread, int threads) const {
     const WinogradMatrices u{workspace + u_, m_columns_, channels() * m_columns_ + skew};
     const ThreadShare mine(channels(), thread, threads);
@@ -150,7 +150,7 @@ class WideConvolution final : public Conv2dPassCpu {
   const WinogradKernels& kernels_;
   std::vector<WinogradTiling> tilings_;
   std::int64_t v_columns_, m_columns_, chunk_tiles_;
-  std::size_t zeros_, rotated_, u_, v_, m_;  ///< offsets in the workspace, in floats; one V and one M per thread
+  std::size_t zeros_, rotated_, u_, v_, m_;  ///< offsets in the workspace, in floats; each thread has its own V and M
 };
 
 class WideFilterGradient final : public Conv2dPassCpu {
@@ -165,8 +165,8 @@ class WideFilterGradient final : public Conv2dPassCpu {
     w_.columns = ceil_divide(filters(), lanes) * lanes;
     v_.columns = row_floats(ceil_divide(channels(), lanes) * lanes);
     z_.columns = row_floats(w_.columns);
-    // Each block reads and writes the sums once. A block has so many tiles that its products take longer than these
-    // accesses.
+    // Each block reads and writes the sums once. The number of tiles in a block is so large that the products take
+    // longer than these accesses.
     constexpr std::int64_t least_tiles = 96;
     const std::int64_t most = most_tiles(tilings_);
     block_tiles_ = std::min(tiles_in_cache(frequencies * (v_.columns + z_.columns), least_tiles), most);
@@ -224,7 +224,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
   }
 
   bool has_sums(std::size_t part, int frequency) const { return has_frequency(tilings_[part].inputs, n(), frequency); }
-  /// Whether a tiling before `part` has sums of this frequency.
+  /// True if a tiling before `part` has sums of this frequency.
   bool has_sums_before(std::size_t part, int frequency) const {
     for (std::size_t i = 0; i < part; ++i) {
       if (has_sums(i, frequency)) return true;
@@ -257,7 +257,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
   WinogradFilterGradient task_;
   const WinogradKernels& kernels_;
   std::vector<WinogradTiling> tilings_;  ///< their terms are added to W one tiling after the other
-  std::int64_t block_tiles_;             ///< tiles per block; blocks are summed separately
+  std::int64_t block_tiles_;             ///< number of tiles per block; each block is summed separately
   WinogradMatrices v_{}, z_{}, w_{};
   float* zeros_ = nullptr;
   std::size_t zeros_at_, v_at_, z_at_, w_at_;  ///< offsets in the workspace, in floats

@@ -1,9 +1,9 @@
-// The definition of dense, and the op on a CPU: oneDNN matrix products on plain layouts, with the bias as their
-// epilogue.
+// The definition of dense, and the op on a CPU. The op uses oneDNN's matrix products on plain layouts, with the bias as
+// their epilogue.
 //
-// With plain layouts, the flat parameter array is the only copy. oneDNN packs one tile at a time for its kernel. With
-// plain layouts, the products take 3 to 7 % longer than with blocked weights, but no step reorders W and dW. If x is
-// sparse, the products that read x skip its zeros (sparse_product.h). In bf16, the op runs as a 1x1 convolution.
+// With plain layouts, the flat parameter array is the only copy. oneDNN packs one tile at a time for its kernel. The
+// products take 3 to 7 % longer with plain layouts than with blocked weights, but no step has to reorder W and dW. If x
+// is sparse, the products that read x skip its zeros (sparse_product.h). In bf16, the op runs as a 1x1 convolution.
 #include "kernels/dense/dense.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
 
 using dnnl::memory;
 
-/// The extents of a matrix, and whether the tensor holds its transpose.
+/// The extents of a matrix. Also states whether the tensor holds the transpose of the matrix.
 struct MatrixView {
   const Tensor* tensor;
   std::int64_t rows, columns;
@@ -37,7 +37,7 @@ struct MatrixView {
   }
 };
 
-/// c = a b (+ bias), ready to run.
+/// The product c = a b (+ bias), ready to run.
 class MatrixProduct {
  public:
   MatrixProduct(CpuDevice& device, const MatrixView& a, const MatrixView& b, const MatrixView& c,
@@ -110,7 +110,7 @@ class DenseCpu final : public Op {
 
  private:
   std::optional<ProductOfInput> forward_, weights_backward_;
-  Tensor relu_;  ///< y, if the op has a ReLU that the product does not apply
+  Tensor relu_;  ///< if the op has a ReLU that the product does not apply: y
   std::optional<MatrixProduct> data_backward_;
   std::optional<BiasReluBackward> bias_relu_;
 };
@@ -154,7 +154,7 @@ class DenseDefinition final : public OpDefinition {
     form.has_addend = true;
     return std::make_shared<DenseDefinition>(form, has_biases_);
   }
-  /// The addend has the gradient of the output, which backward leaves unchanged.
+  /// The gradient of the addend is the gradient of the output, which backward does not change.
   std::optional<int> gradient_shares_output(int input) const override {
     return form_.has_addend && input == 1 ? std::optional(0) : std::nullopt;
   }

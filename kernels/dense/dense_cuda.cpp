@@ -1,15 +1,16 @@
-// dense on a GPU: cuBLASLt's products, with bias and ReLU as their epilogue if cuBLASLt has one. The product also adds
-// an addend, the input of a residual block, which saves a kernel and two passes over the output.
+// dense on a GPU: uses cuBLASLt's products. If cuBLASLt has such an epilogue, the product also adds the bias and
+// applies the ReLU. The product also adds an addend, the input of a residual block, which saves a kernel and two passes
+// over the output.
 //
-// cuBLASLt's ReLU keeps a NaN only in kernels without tensor cores, so it is used only in fp32 (measured on an H200:
-// the kernels nvjet_*_relubias turn NaN into 0).
+// cuBLASLt's ReLU keeps a NaN only in kernels without tensor cores. Therefore the op uses it only in fp32. (Measured on
+// an H200: the kernels nvjet_*_relubias turn NaN into 0.)
 //
-// With bf16 activations, the products read W and b in bfloat16: their compute copies or, if there are none, copies that
-// each forward makes. The product of the gradient of W has a float32 result. The epilogue of this product can sum the
-// columns of dy; these sums are the gradient of b. This epilogue is off by default (bias_gradient_epilogue in
-// src/device/cuda_backend.h). The epilogue requires a layer without ReLU, and bf16 (in tf32, the epilogue may add
-// values that are already rounded). The algorithm with this epilogue must divide the sums over the rows into at least
-// as many parts as the algorithm without it.
+// If activations are bf16, the products read W and b in bfloat16. They read the compute copies of W and b or, if there
+// are none, copies that each forward makes. The product of the gradient of W has a float32 result. The epilogue of this
+// product can sum the columns of dy; these sums are the gradient of b. This epilogue is off by default
+// (bias_gradient_epilogue in src/device/cuda_backend.h). The epilogue requires a layer without ReLU, and bf16 (in tf32,
+// the epilogue may add values that are already rounded). The algorithm with this epilogue must divide the sums over the
+// rows into at least as many parts as the algorithm without it.
 #include <optional>
 
 #include "carillon/core/error.h"
@@ -23,7 +24,7 @@
 namespace carillon {
 namespace {
 
-/// A float32 parameter in the activations' type: the parameter, its compute copy, or a temporary copy.
+/// A float32 parameter in the activations' type. It is the parameter itself, its compute copy, or a temporary copy.
 class ParameterCopy {
  public:
   /// `format`: format of the compute copy.
@@ -44,7 +45,7 @@ class ParameterCopy {
   }
 
   const Tensor& tensor() const { return copy_; }
-  /// The copy of a matrix [rows, columns], or its transpose, as an operand.
+  /// Returns the copy of a matrix [rows, columns], or of its transpose, as an operand.
   MatrixOperand matrix() const { return {&copy_, {extent(0), extent(1), is_filter_major_}}; }
   MatrixOperand transpose() const { return {&copy_, {extent(1), extent(0), !is_filter_major_}}; }
   void refresh(Stream& stream) const {
@@ -118,16 +119,16 @@ class DenseCuda final : public Op {
   void backward(Stream& stream) override {
     if (bias_relu_backward_) bias_relu_backward_->run(stream);
     weights_backward_->run(stream);
-    if (data_backward_) data_backward_->run(stream);  // after the last use of x, because dx may overwrite x
+    if (data_backward_) data_backward_->run(stream);  // last, because dx may overwrite x
   }
 
  private:
   bool relu_;
-  Tensor addend_, biases_, y_;  ///< addend_, biases_: no data without an addend, without biases
+  Tensor addend_, biases_, y_;  ///< addend_, biases_: a tensor without data if there is no addend, or no biases
   ParameterCopy product_weights_;
   std::optional<ParameterCopy> product_biases_;
   std::optional<MatrixProductCuda> forward_, weights_backward_, data_backward_;
-  bool adds_later_ = false;  ///< the op has biases or an addend, and the forward product does not add them
+  bool adds_later_ = false;  ///< true: the op has biases or an addend, and the forward product does not add them
   bool product_has_relu_ = false;
   std::optional<BiasReluBackwardCuda> bias_relu_backward_;
 };

@@ -35,8 +35,8 @@ StepLists cut_into_pieces(std::int64_t steps, const SparseProductKernels& kernel
 
 bool sparse_product_pays(Isa isa, float density, std::int64_t out) {
   const SparseProductKernels& kernels = sparse_product_kernels(isa);
-  // The share of steps that a block processes if zeros are independent. In images, zeros are adjacent, so the share is
-  // smaller.
+  // Returns the fraction of the steps that a block processes if zeros are independent. In images, zeros are adjacent,
+  // so the true fraction is smaller.
   const double share = 1.0 - std::pow(1.0 - density, kernels.block_rows);
   return share <= kernels.max_share && out >= kernels.panel_columns;
 }
@@ -73,7 +73,7 @@ void SparseProductPass::run() const {
     const ThreadShare own_lists(blocks_, thread, threads);
     make_lists(product.a, own_lists.first, own_lists.last, product.lists);
 #pragma omp barrier
-    // Work is divided panel by panel, so that few parts of b are read by several threads.
+    // The work is divided panel by panel, so that only few parts of b are read by several threads.
     const ThreadShare own(panels_ * blocks_, thread, threads);
     for (std::int64_t at = own.first; at < own.last;) {
       const std::int64_t panel = at / blocks_, block = at % blocks_;

@@ -1,8 +1,8 @@
-// sparse_product.h: dense's products c = a b (+ bias, then ReLU) that skip zeros of a, divided among threads.
+// sparse_product.h: dense's products c = a b (+ bias, then ReLU). They skip zeros of a, and are divided among threads.
 //
 // The order of every sum depends neither on the number of threads nor on the zeros, so the results have equal bits. The
-// sparsity of a changes only the time, with one exception. A zero of a times an infinity or NaN of b adds nothing if
-// the zero is skipped. Whether the zero is skipped depends on other elements of a.
+// sparsity of a changes only the time, with one exception. If a zero of a is skipped, its product with an infinity or
+// NaN of b adds nothing. Whether a zero is skipped depends on other elements of a.
 #pragma once
 
 #include "carillon/core/tensor.h"
@@ -11,7 +11,7 @@
 
 namespace carillon {
 
-/// Whether skipping zeros is faster for a dense op with `out` outputs. `density`: fraction of input elements that are
+/// True if skipping zeros is faster for a dense op with `out` outputs. `density`: fraction of input elements that are
 /// not zero. This is a fixed rule, so that results do not depend on measurements.
 bool sparse_product_pays(Isa isa, float density, std::int64_t out);
 
@@ -20,7 +20,7 @@ class SparseProductPass {
   struct Task {
     Tensor a;     ///< [rows, steps], or transposed [steps, rows]
     Tensor b;     ///< [steps, columns]
-    Tensor bias;  ///< [columns], or without data
+    Tensor bias;  ///< [columns], or a tensor without data
     Tensor c;     ///< [rows, columns]
     bool transposed = false, relu = false;
   };
@@ -32,7 +32,8 @@ class SparseProductPass {
   CpuDevice& device_;
   bool transposed_;
   const SparseProductKernels& kernels_;
-  SparseProduct product_;  ///< each run sets the pointers to the lists, because the lists are in the workspace
+  SparseProduct product_;  ///< each run sets the pointers to the lists, because the lists are in the workspace, which
+                           ///< may move
   std::int64_t blocks_, panels_;
 };
 

@@ -1,4 +1,4 @@
-// SparseProductKernels: the arithmetic of a product c = a b that skips zeros of a, for one instruction set; the loops
+// SparseProductKernels: the arithmetic of a product c = a b that skips zeros of a, for one instruction set. The loops
 // are in sparse_product.h.
 //
 //   c[r, j] = bias[j] + sum over steps s of a[r, s] b[s, j]      a: [rows, steps], b: [steps, columns]
@@ -22,12 +22,12 @@ struct SparseMatrix {
   std::int64_t row_stride, step_stride;
 };
 
-/// One list per block of rows and piece of steps: [block][piece].
+/// One list for each block of rows and piece of steps: [block][piece].
 struct StepLists {
   std::int32_t* steps;   ///< [block][piece][stride], ascending
   std::int32_t* counts;  ///< [block][piece]
   std::int64_t pieces;
-  std::int64_t piece_steps;  ///< steps per piece; the last piece may have fewer
+  std::int64_t piece_steps;  ///< number of steps per piece; the last piece may have fewer steps
   std::int64_t stride;       ///< capacity of a list
 };
 
@@ -38,7 +38,7 @@ struct SparseProduct {
   const float* bias;  ///< [columns], or null
   float* c;           ///< [rows, columns]
   std::int64_t columns;
-  bool relu;  ///< c = max(c, 0) at the end
+  bool relu;  ///< true: compute c = max(c, 0) at the end
 };
 
 struct SparseProductKernels {
@@ -47,11 +47,11 @@ struct SparseProductKernels {
   int block_rows;
   int panel_columns;
   int max_piece_steps;  ///< limit that keeps a panel's part of b in the cache for which the kernels are designed
-  int lanes;            ///< divides `piece_steps`; up to this many numbers may be written after a list's end
+  int lanes;            ///< divides `piece_steps`; the kernels may write up to this number of values after a list's end
 
   /// Makes the lists of blocks [first, last), for an `a` with contiguous rows.
   void (*list_steps)(const SparseMatrix& a, std::int64_t first, std::int64_t last, const StepLists& lists);
-  /// Like list_steps, for an `a` with contiguous steps.
+  /// As list_steps, for an `a` with contiguous steps.
   void (*list_steps_transposed)(const SparseMatrix& a, std::int64_t first, std::int64_t last, const StepLists& lists);
   /// Computes c for blocks [first, last) of a panel, over all pieces.
   void (*multiply)(const SparseProduct& product, std::int64_t panel, std::int64_t first, std::int64_t last);

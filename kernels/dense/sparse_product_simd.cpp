@@ -5,9 +5,9 @@
 namespace carillon::CARILLON_ISA {
 namespace {
 
-/// The sums of a block and a panel fill about two thirds of the registers. With fewer rows, a block multiplies fewer
-/// zeros. But enough products must follow each load of b to hide its latency. Four rows hide a load from the
-/// second-level cache, and two rows hide a load from the first-level cache.
+/// The sums of a block and a panel fill about two thirds of the registers. If a block has fewer rows, it multiplies
+/// fewer zeros. But enough products must follow each load of b to hide the latency of the load. Four rows hide a load
+/// from the second-level cache, and two rows hide a load from the first-level cache.
 constexpr int block_rows = lanes == 16 ? 4 : 2, panel_vectors = lanes == 16 ? 4 : 5;
 constexpr int panel_columns = panel_vectors * lanes;
 constexpr int panel_bytes_in_cache = lanes == 16 ? 256 << 10 : 28 << 10;
@@ -16,7 +16,7 @@ constexpr int max_piece_steps =
 
 CARILLON_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
-/// The product of a block of rows and a panel of columns, over the steps of one piece.
+/// Computes the product of a block of rows and a panel of columns, over the steps of one piece.
 struct Block {
   const float* a;
   std::int64_t row_stride, step_stride;
@@ -31,7 +31,7 @@ struct Block {
   bool relu;
 };
 
-/// Loads and stores vector v of a panel. If not `whole`, the last vector has only `last_lanes` lanes.
+/// Loads and stores vector v of a panel. If `whole` is false, the last vector has only `last_lanes` lanes.
 template <int vectors, bool whole>
 struct Panel {
   std::int64_t last_lanes;
@@ -90,7 +90,7 @@ __attribute__((noinline)) void run_block(const Block& block) {
   });
 }
 
-/// Calls run_block for numbers of rows and columns that are known at run time.
+/// Calls run_block for numbers of rows and columns that are known only at run time.
 CARILLON_INLINE void run(std::int64_t rows, std::int64_t columns, Block& block) {
   unroll<block_rows>([&](auto r) __attribute__((always_inline)) {
     if (rows != r.value + 1) return;
@@ -221,8 +221,8 @@ void multiply(const SparseProduct& product, std::int64_t panel, std::int64_t fir
   }
 }
 
-/// Without zeros in `a`, the kernels with 16, 8 and 4 lanes take 1.05, 1.65 and 1.4 times as long as oneDNN's product.
-/// Each limit is a little below the inverse of this factor.
+/// If `a` has no zeros, the kernels take longer than oneDNN's product: 1.05 times as long with 16 lanes, 1.65 times
+/// with 8 lanes, and 1.4 times with 4 lanes. Each limit is a little below the inverse of this factor.
 constexpr float max_share = lanes == 16 ? 0.9f : lanes == 8 ? 0.55f : 0.65f;
 
 constexpr SparseProductKernels kernels{.max_share = max_share,

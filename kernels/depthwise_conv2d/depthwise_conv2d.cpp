@@ -32,7 +32,7 @@ DepthwiseAxis forward_axis(const SlidingWindow& axis) {
       .input = axis.input, .output = axis.output, .window = axis.window, .stride = axis.stride, .before = axis.before};
 }
 
-/// The axis of the convolution that computes dx from dy.
+/// Returns the axis of the convolution that computes dx from dy.
 DepthwiseAxis backward_axis(const SlidingWindow& axis) {
   return {.input = axis.output,
           .output = axis.input,
@@ -94,7 +94,7 @@ class FilterGradientPass {
         vectors_(ceil_divide(convolution.channels, kernels_.lanes)),
         vector_floats_((convolution.vertical.window * convolution.horizontal.window + 1) * kernels_.lanes),
         scratch_(device, static_cast<std::size_t>(kernels_.gradient_scratch(convolution)) * sizeof(float)) {
-    constexpr std::int64_t sums_for_threads = 64;  // approximate groups_ * vectors_, if there are enough samples
+    constexpr std::int64_t sums_for_threads = 64;  // about groups_ * vectors_, if there are enough samples
     const std::int64_t samples = x.shape[0];
     group_samples_ = ceil_divide(samples, std::min(samples, ceil_divide(sums_for_threads, vectors_)));
     groups_ = ceil_divide(samples, group_samples_);
@@ -139,7 +139,7 @@ class FilterGradientPass {
   const DepthwiseKernels& kernels_;
   DepthwiseConvolution convolution_;
   Tensor x_, dy_;
-  std::int64_t vectors_, vector_floats_;  ///< number of channel vectors; floats of one vector's sums
+  std::int64_t vectors_, vector_floats_;  ///< number of channel vectors; number of floats of one vector's sums
   std::int64_t group_samples_, groups_;
   ThreadScratch scratch_;
   Buffer sums_;  ///< [groups][vectors][vector_floats]

@@ -1,5 +1,5 @@
-// The parts of the loops of depthwise_conv2d: rows of pixels in scratch, and blocks of output columns in registers. For
-// depthwise_conv2d_simd.cpp only.
+// The parts of the loops of depthwise_conv2d: rows of pixels in scratch memory, and blocks of output columns in
+// registers. For depthwise_conv2d_simd.cpp only.
 #pragma once
 
 #include "kernels/depthwise_conv2d/depthwise_conv2d_vectors.h"
@@ -32,7 +32,7 @@ CARILLON_INLINE Floats load_channels(const Bf16* from, std::int64_t count) {
 CARILLON_INLINE void store_channels(float* to, Floats values, std::int64_t count) {
   store_within(to, 0, count, values);
 }
-/// Rounds like to_bf16 (src/core/bf16.h). This file has its own copy: see simd.h.
+/// Rounds like to_bf16 (src/core/bf16.h). This file has its own copy of that function; simd.h states the reason.
 CARILLON_INLINE void store_channels(Bf16* to, Floats values, std::int64_t count) {
   const Words bits = (Words)values;
   const Words rounded = bits + 0x7fffu + (bits >> 16 & 1u), quiet = bits | 0x400000u;
@@ -57,7 +57,8 @@ CARILLON_INLINE void with_elements(const void* image, bool is_bf16, const Body& 
 /// One vector of channels of an image.
 struct Channels {
   const void* image;       ///< [height, width, channels]
-  std::int64_t row, step;  ///< row: elements from one row to the next; step: from one pixel to the next
+  std::int64_t row, step;  ///< row: number of elements from one row to the next; step: number of elements from one
+                           ///< pixel to the next
   std::int64_t first, count;
   bool is_bf16;
 
@@ -79,8 +80,8 @@ struct Channels {
   }
 };
 
-/// Rows of pixels in scratch. A pixel has one vector of channels. Row r is in slot r modulo the number of slots, a
-/// power of two.
+/// Rows of pixels in scratch memory. A pixel has one vector of channels. Row r is in slot r modulo the number of slots,
+/// which is a power of two.
 struct Ring {
   float* data;
   std::int64_t width, slots;
@@ -89,8 +90,8 @@ struct Ring {
   std::int64_t floats() const { return slots * width * lanes; }
 };
 
-/// Copies a row as floats to `to`, each pixel `spacing` pixels after the previous one. Adds the pixels to `sum`, if
-/// `sum` is not null.
+/// Copies a row to `to` as floats. Each pixel is `spacing` pixels after the previous pixel. Adds the pixels to `sum`,
+/// if `sum` is not null.
 CARILLON_INLINE void copy_row(const Channels& from, std::int64_t row, std::int64_t pixels, std::int64_t spacing,
                               float* to, Floats* sum = nullptr) {
   with_elements(
@@ -111,8 +112,8 @@ struct InputRows {
   Ring ring;
   std::int64_t next = 0;  ///< first row that is not copied
 
-  /// Copies the rows from row `first` on that are before position `end` (positions: first_row). Skips rows that are
-  /// already copied.
+  /// Copies rows that are before position `end`, starting at row `first` (positions: first_row). Skips rows that have
+  /// already been copied.
   CARILLON_INLINE void copy(std::int64_t first, std::int64_t end) {
     const DepthwiseAxis &rows = convolution.vertical, &columns = convolution.horizontal;
     next = most(next, first);
@@ -122,15 +123,15 @@ struct InputRows {
   }
 };
 
-/// The first input row at or after position `top`. Positions count from input row 0 and include the rows of zeros
-/// between inputs (DepthwiseAxis::spacing).
+/// Returns the first input row at or after position `top`. Positions count from input row 0 and include the rows of
+/// zeros between inputs (DepthwiseAxis::spacing).
 CARILLON_INLINE std::int64_t first_row(const DepthwiseAxis& axis, std::int64_t top) {
   if (top <= 0) return 0;
   return axis.spacing == 1 ? top : (top + axis.spacing - 1) / axis.spacing;
 }
 
-/// The number of pixels of a row in scratch: the padded input, and the pixels beyond the input that the last block of
-/// `columns` outputs reads.
+/// Returns the number of pixels of a row in scratch memory: the padded input, and the pixels beyond the input that the
+/// last block of `columns` outputs reads.
 CARILLON_INLINE std::int64_t ring_width(const DepthwiseAxis& axis, int columns) {
   const std::int64_t read = (rounded_up(axis.output, columns) - 1) * axis.stride + axis.window;
   return most(read, axis.before + (axis.input - 1) * axis.spacing + 1);
@@ -142,13 +143,14 @@ CARILLON_INLINE std::int64_t power_of_two(std::int64_t at_least) {
   return power;
 }
 
-/// How a block of output columns is computed. Of the pixels that the block reads, the first `zeros_before` and the last
-/// `zeros_after` are known to be zeros.
+/// Describes how a block of output columns is computed. Among the pixels that the block reads, the first `zeros_before`
+/// and the last `zeros_after` are known to be zeros.
 template <int taps_, int columns_, int stride_, int zeros_before, int zeros_after>
 struct Block {
-  static constexpr int taps = taps_;        ///< filter columns that are processed together; a divisor of the window
-  static constexpr int columns = columns_;  ///< output columns
-  static constexpr int stride = stride_;    ///< 1; 0: any stride
+  static constexpr int taps = taps_;        ///< number of filter columns that are processed together; a divisor of the
+                                            ///< window
+  static constexpr int columns = columns_;  ///< number of output columns
+  static constexpr int stride = stride_;    ///< 1, or 0 for any stride
   /// If the stride is 1: only pixels [first, last) may differ from 0.
   static constexpr int first = zeros_before, last = columns + taps - 1 - zeros_after;
 };
@@ -210,10 +212,10 @@ CARILLON_INLINE void with_block(const DepthwiseAxis& axis, std::int64_t q, const
   body(Block<taps, columns, stride, 0, 0>{});
 }
 
-/// Returns the number of output columns that are computed together. This number leaves the fewest unused columns after
-/// the end of the output.
+/// Returns the number of output columns that are computed together. With this number, the fewest unused columns remain
+/// after the end of the output.
 CARILLON_INLINE int columns_for(std::int64_t output) {
-  int best = lanes == 16 ? 8 : 7;  // fits the number of registers
+  int best = lanes == 16 ? 8 : 7;  // this number fits the number of registers
   constexpr int choices[] = {7, 8, 4};
   for (const int columns : choices) {
     if (rounded_up(output, columns) < rounded_up(output, best)) best = columns;

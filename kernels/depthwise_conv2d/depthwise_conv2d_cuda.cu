@@ -61,7 +61,7 @@ class DepthwiseConv2dCuda final : public Op {
     });
   }
 
-  /// Writes the result to `to`, or adds it to `to` if the geometry accumulates.
+  /// Writes the result to `to`. If the geometry accumulates, adds the result to `to` instead.
   void convolve(const DepthwiseGeometry& geometry, const Tensor& from, const float* biases, bool turned,
                 const Tensor& to, Stream& stream) const {
     with_form(geometry, [&]<typename T, int n, int taps, int stride>(
@@ -117,7 +117,7 @@ class DepthwiseConv2dCuda final : public Op {
 
   DepthwiseGeometry geometry_;
   OpTensors tensors_;
-  Buffer sums_;  ///< sums of DepthwiseFilterGradient; empty if one block has all items
+  Buffer sums_;  ///< memory for the sums of DepthwiseFilterGradient; empty if one block has all items
   std::optional<BiasReluBackwardCuda> bias_gradient_;
 };
 

@@ -15,10 +15,10 @@
 
 namespace carillon {
 
-// Template arguments. `taps`: filter columns that are processed together; must divide the window. `stride`: 1, or 0 for
-// any stride.
+// Template arguments. `taps`: number of filter columns that are processed together; it must divide the window.
+// `stride`: 1, or 0 for any stride.
 
-inline constexpr int depthwise_columns = 4;  ///< output columns that are processed together
+inline constexpr int depthwise_columns = 4;  ///< number of output columns that are processed together
 
 CARILLON_HOST_DEVICE inline int depthwise_column_blocks(const PackedPool::Axis& axis) {
   return (axis.output + depthwise_columns - 1) / depthwise_columns;
@@ -37,9 +37,9 @@ CARILLON_HOST_DEVICE inline void add(const Pack<float, n>& addend, Pack<float, n
 /// One row of an image, from which threads read packs. Packs outside the image are zeros.
 template <typename T, int n>
 struct DepthwiseRow {
-  const T* first;  ///< the pack in column 0
+  const T* first;  ///< the pack of the pixel in column 0
   int columns;
-  std::uint32_t packs;  ///< packs of a pixel
+  std::uint32_t packs;  ///< number of packs of a pixel
 
   CARILLON_HOST_DEVICE Pack<float, n> pixel(int column) const {
     if (column < 0 || column >= columns) return {};
@@ -65,7 +65,8 @@ CARILLON_HOST_DEVICE inline void visit_pixels(const DepthwiseRow<T, n>& row, int
   }
 }
 
-/// An element is a pack of depthwise_columns output columns: [batch, output height, column blocks, packs].
+/// The elements form an array [batch, output height, column blocks, packs]. Each element is a pack of depthwise_columns
+/// output columns.
 template <typename T, int n, int taps, int stride>
 struct DepthwiseConvolve {
   PackedPool pool;
@@ -73,8 +74,8 @@ struct DepthwiseConvolve {
   const float* weights;  ///< [window, window, channels]
   const float* biases;   ///< [channels], or null
   T* y;                  ///< [batch, output height, output width, channels]
-  bool turned = false;   ///< filters are turned by 180 degrees
-  bool adds = false;     ///< the results are added to y
+  bool turned = false;   ///< true: the filters are turned by 180 degrees
+  bool adds = false;     ///< true: the results are added to y
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
     const auto& [vertical, horizontal, packs] = pool;
@@ -115,7 +116,7 @@ struct DepthwiseConvolve {
   }
 };
 
-/// An element is a pack of dx. The stride may be any number.
+/// Each element is a pack of dx. The stride may be any number.
 template <typename T, int n>
 struct DepthwiseInputGradient {
   PackedPool pool;
@@ -141,8 +142,8 @@ struct DepthwiseInputGradient {
   }
 };
 
-/// The division of the filters' gradient into blocks. A block sums `taps` columns of one filter row for `lanes` packs
-/// of channels, over some of the items. An item is depthwise_columns columns of a row of dy.
+/// The division of the filters' gradient into blocks. A block sums over some of the items, for `taps` columns of one
+/// filter row and `lanes` packs of channels. An item is depthwise_columns columns of a row of dy.
 struct DepthwiseCut {
   static constexpr int lanes = 8;
 
@@ -153,7 +154,7 @@ struct DepthwiseCut {
 };
 
 inline DepthwiseCut depthwise_cut(const PackedPool& pool, std::int64_t batch, int taps) {
-  // The blocks fill the largest GPU. Each group of threads has at least one item.
+  // The number of blocks is large enough for the largest GPU. Each group of threads has at least one item.
   constexpr int max_blocks = 2048, fewest_items = 32;
   DepthwiseCut cut{.column_blocks = depthwise_column_blocks(pool.horizontal),
                    .channel_blocks = static_cast<int>((pool.packs + DepthwiseCut::lanes - 1) / DepthwiseCut::lanes),
@@ -224,7 +225,7 @@ struct DepthwiseFilterGradient {
     });
   }
 
-  /// Thread j * lanes * n + c adds channel c of filter column j.
+  /// Thread j * lanes * n + c adds the values of channel c of filter column j.
   CARILLON_HOST_DEVICE void sum_groups(const Shared& shared, int item_block, int tap, int first_pack,
                                        int thread) const {
     const int j = thread / (lanes * n), c = thread % (lanes * n);
@@ -251,7 +252,7 @@ struct SumBlocks {
   }
 };
 
-/// The axis of the convolution that computes dx from dy, for a stride of 1.
+/// Returns the axis of the convolution that computes dx from dy, if the stride is 1.
 inline SlidingWindow turned_axis(const SlidingWindow& axis) {
   return {.input = axis.output,
           .output = axis.input,

@@ -7,7 +7,7 @@ namespace {
 /// The largest size of an image that stays in the second-level cache together with its output.
 constexpr std::int64_t cached_floats = 128 * 1024;
 
-// Convolution. Scratch: the filters [window * window][lanes], then the ring.
+// The convolution. The scratch memory holds the filters [window * window][lanes] and then the ring of rows.
 
 CARILLON_INLINE Ring convolution_ring(const DepthwiseConvolution& c, float* scratch) {
   const DepthwiseAxis &rows = c.vertical, &columns = c.horizontal;
@@ -35,7 +35,8 @@ CARILLON_INLINE void store_pixels(const Channels& to, std::int64_t row, std::int
       });
 }
 
-/// Computes the block of output columns from q on, of output row p. The first input row of its window is `first`.
+/// Computes a block of output columns of output row p, starting at column q. `first`: the first input row of the
+/// block's window.
 template <typename B>
 CARILLON_INLINE void convolve_block(const DepthwiseConvolution& c, const InputRows& x, const float* filters,
                                     Floats bias, const Channels& y, std::int64_t p, std::int64_t q,
@@ -89,10 +90,11 @@ void convolve(const DepthwiseConvolution& c, const void* x, const float* weights
       });
 }
 
-// Gradients of the weights and biases. Scratch: the ring of x, then a strip of rows of dy.
+// Gradients of the weights and biases. The scratch memory holds the ring of x and then a strip of rows of dy.
 
 struct GradientLayout {
-  std::int64_t strip;  ///< rows of dy that are processed together; these rows and their rows of x stay in the cache
+  std::int64_t strip;  ///< number of rows of dy that are processed together; these rows and their rows of x stay in the
+                       ///< cache
   Ring x, dy;
 
   GradientLayout(const DepthwiseConvolution& c, float* scratch) {
@@ -109,8 +111,8 @@ struct GradientLayout {
   }
 };
 
-/// Adds to `sums` the gradients of filter row i, for the filter columns from j on. Uses rows [first, last) of dy and
-/// the block of output columns from q on.
+/// Adds the gradients of filter row i to `sums`, for the filter columns from j on. Uses the rows [first, last) of dy
+/// and a block of output columns that starts at column q.
 template <typename B>
 CARILLON_INLINE void add_block(const DepthwiseConvolution& c, const GradientLayout& layout, std::int64_t first,
                                std::int64_t last, std::int64_t i, std::int64_t j, std::int64_t q,

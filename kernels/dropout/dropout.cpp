@@ -1,5 +1,5 @@
-// The definition of dropout, and the op on a CPU: draws the words for some elements into the first-level cache, then
-// processes the elements.
+// The definition of dropout, and the op on a CPU. The op draws the words for some elements into the first-level cache,
+// and then processes these elements.
 #include "kernels/dropout/dropout.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr std::int64_t elements_at_once = 1024;
 static_assert(elements_at_once % dropout_block == 0);
 using Words = std::array<std::uint32_t, elements_at_once>;
 
-/// words[4 i + j] = word j of block first_block + i.
+/// Sets words[4 i + j] to word j of block first_block + i.
 CARILLON_SIMD void draw_words(const DropoutFilter& filter, std::uint64_t position, std::uint32_t first_block,
                               std::uint32_t blocks, std::uint32_t* __restrict words) {
   const DropoutFilter own = filter;

@@ -1,16 +1,16 @@
-// dropout: in training, sets each element to 0 with probability `rate` and scales the others up.
-// drop_path: in training, does the same to whole samples. On the branch of a residual block, this is stochastic depth.
+// dropout: in training, sets each element to 0 with probability `rate`, and scales the other elements up.
+// drop_path: in training, does the same to whole samples. In the branch of a residual block, this is stochastic depth.
 //
 //   y[b,i] = kept(b, i) ? x[b,i] / (1 - rate) : 0
 //   dx[b,i] = kept(b, i) ? dy[b,i] / (1 - rate) : 0        in place of dy
 //
-// kept(b, i): whether a draw is at least `rate`. The draw depends only on the seed, the op's name, the stream position
-// of sample b and, for dropout, element i of the sample (dropout_kernels.h). So the number of ranks, the batches and a
-// resume do not change the draw. Backward repeats the draws, because this moves less memory than a mask. x, y: [batch,
-// ...]. The op is not tiled, because a tile does not know the positions of its samples. Sources: Srivastava, Hinton,
-// Krizhevsky, Sutskever, Salakhutdinov, "Dropout: a simple way to prevent neural networks from overfitting", 2014;
-// Huang, Sun, Liu, Sedra, Weinberger, "Deep networks with stochastic depth", 2016, with the scaling of timm's
-// drop_path.
+// kept(b, i) is true if a random draw is at least `rate`. The draw depends only on the seed, the op's name, the stream
+// position of sample b and, for dropout, element i of the sample (dropout_kernels.h). Therefore the draw does not
+// depend on the number of ranks or on the batches, and a resumed run repeats it. Backward repeats the draws, because
+// this needs less memory traffic than a mask. x, y: [batch, ...]. The op is not tiled, because a tile does not know the
+// positions of its samples. Sources: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, "Dropout: a simple way
+// to prevent neural networks from overfitting", 2014; Huang, Sun, Liu, Sedra, Weinberger, "Deep networks with
+// stochastic depth", 2016, with the scaling of timm's drop_path.
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -18,7 +18,7 @@
 namespace carillon {
 
 struct DropoutParams {
-  float rate = 0.5f;       ///< from 0 to below 1
+  float rate = 0.5f;       ///< at least 0 and below 1
   bool training = true;    ///< from GraphContext, not an attribute; if false, or if rate is 0, no op is added: y is x
   std::uint64_t seed = 0;  ///< from GraphContext, not an attribute; seed of the draws
 
@@ -34,11 +34,11 @@ extern const OpType dropout_op;
 Value drop_path(Graph& graph, const std::string& name, Value x, const DropoutParams& params);
 extern const OpType drop_path_op;
 
-/// Key and rate of one op's draws.
+/// The key and the rate of one op's draws.
 struct DropoutDraws {
   std::uint64_t key = 0;
   float rate = 0.0f;
-  bool whole_samples = false;  ///< one draw for all elements of a sample (drop_path)
+  bool whole_samples = false;  ///< true: one draw for all elements of a sample (drop_path)
 };
 
 /// Tensors: inputs {x}, outputs {y}.

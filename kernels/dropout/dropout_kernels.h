@@ -1,4 +1,4 @@
-// The random draws of dropout, equal on CPU and GPU, and the kernel on a GPU.
+// The random draws of dropout, which are equal on CPU and GPU, and the kernel for a GPU.
 //
 // Elements 4 i to 4 i + 3 of the sample at a stream position use the words of Philox block i. drop_path uses the first
 // word of block 0 for all elements.
@@ -13,7 +13,7 @@
 
 namespace carillon {
 
-inline constexpr std::int64_t dropout_block = 4;  ///< elements per block of draws
+inline constexpr std::int64_t dropout_block = 4;  ///< number of elements per block of draws
 
 /// Keeps or drops an element, depending on the element's random word.
 struct DropoutFilter {
@@ -38,16 +38,16 @@ struct DropoutFilter {
   }
 };
 
-/// T: float or Bf16. `whole_blocks`: the size of a sample is a multiple of dropout_block.
+/// T: float or Bf16. `whole_blocks`: true if the size of a sample is a multiple of dropout_block.
 template <typename T, bool whole_blocks>
 struct DropoutApply {
   static constexpr int n = static_cast<int>(dropout_block);
 
   DropoutFilter filter;
   StepTable table;
-  std::uint32_t size = 0;   ///< elements per sample
+  std::uint32_t size = 0;   ///< number of elements per sample
   const T* from = nullptr;  ///< [batch, size]
-  T* to = nullptr;          ///< [batch, size], may be `from`
+  T* to = nullptr;          ///< [batch, size]; may be `from`
 
   CARILLON_HOST_DEVICE std::uint32_t blocks_per_sample() const {
     return (size + static_cast<std::uint32_t>(n) - 1) / static_cast<std::uint32_t>(n);

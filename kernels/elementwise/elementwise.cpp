@@ -25,8 +25,8 @@ bool wants_input_gradient(const OpTensors& tensors, std::size_t input) {
   return !tensors.input_gradients.empty() && tensors.input_gradients.at(input);
 }
 
-/// An op with one input. Backward works in place, unless it reads the input. If backward reads the input, the op shares
-/// no memory and can be tiled.
+/// An op with one input. If backward does not read the input, it works in place. If backward reads the input, the op
+/// shares no memory and can be tiled.
 template <typename F>
 class UnaryDefinition final : public OpDefinition {
  public:
@@ -55,8 +55,8 @@ class UnaryDefinition final : public OpDefinition {
     }
     return make_elementwise_op(context, maps);
   }
-  /// On a GPU, an expensive activation that reads its input in backward also computes OpTensors::input_gradient_sums,
-  /// because its pass over the gradient takes long anyway.
+  /// On a GPU, an expensive activation that reads its input in backward also computes OpTensors::input_gradient_sums.
+  /// Its pass over the gradient takes so long that the sums need little additional time.
   static bool sums_input_gradient(DeviceKind kind, const Shape& /*input*/) {
     return can_sum && kind == DeviceKind::cuda;
   }
@@ -112,7 +112,7 @@ class AddDefinition final : public OpDefinition {
     ElementwiseMaps maps{.forward = {{sum, a, b, y}}, .backward = {}};
     const bool wants_da = wants_input_gradient(tensors, 0), wants_db = wants_input_gradient(tensors, 1);
     if (!wants_da && !wants_db) return make_elementwise_op(context, maps);
-    const Tensor& dy = tensors.output_gradients.at(0);  // da uses dy's memory; with shared gradients, db also does
+    const Tensor& dy = tensors.output_gradients.at(0);  // da uses dy's memory; with shared gradients, db also uses it
     if (with_relu_) maps.backward.push_back({GradientOf<Relu>{}, y, dy, dy});
     if (wants_db && !shares_gradients_) {
       maps.backward.push_back({ValueOf<Identity>{}, dy, {}, tensors.input_gradients.at(1)});

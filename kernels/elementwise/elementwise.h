@@ -1,4 +1,4 @@
-// elementwise: ops that compute each element independently of the others.
+// elementwise: ops that compute each element independently of the other elements.
 //
 //   relu    y = max(x, 0); NaN stays NaN                                       dx = y > 0 ? dy : 0
 //   gelu    y = x Phi(x), Phi(x) = (1 + erf(x / sqrt(2))) / 2, exact           dx = dy (Phi(x) + x phi(x))
@@ -21,12 +21,12 @@
 //   add     y = a + b                                                          da = dy, db = dy
 //
 // All tensors of an op have one shape. If the operands of `add` have different shapes, `add` makes a broadcasting op
-// (kernels/broadcast). `add`, and each op that does not read x in backward, write dx (da) to the memory of dy. gelu and
-// silu are accurate to a relative error of 4e-7, the other functions to 1e-6, except near the zeros of the hard
-// functions. In bf16, gelu is less accurate (GeluForBf16 in functions.h).
+// (kernels/broadcast). `add` writes da to the memory of dy. Each op that does not read x in backward writes dx to the
+// memory of dy. gelu and silu are accurate to a relative error of 4e-7, the other functions to 1e-6, except near the
+// zeros of the hard functions. In bf16, gelu is less accurate (GeluForBf16 in functions.h).
 //
 // Passes fuse activations into neighbouring ops (src/graph/passes.h). They fuse any activation, and also an addition,
-// into batch_norm. The passes fuse a ReLU into max_pool, into add, and into dense and conv2d with biases.
+// into batch_norm. They fuse a ReLU into max_pool, into add, and into dense and conv2d if these have biases.
 //
 // To add an op of one input, write its functor in functions.h, list it in ElementwiseFunction (elementwise_map.h), and
 // declare its function and its OpType here.
@@ -78,7 +78,7 @@ struct ClipParams {
     fields("most", most);
   }
 };
-/// Errors: failed (least is above most).
+/// Errors: failed (`least` is above `most`).
 Value clip(Graph& graph, const std::string& name, Value x, const ClipParams& params);
 
 struct LeakyReluParams {
@@ -89,7 +89,7 @@ struct LeakyReluParams {
     fields("slope", slope);
   }
 };
-/// Errors: failed (a negative slope).
+/// Errors: failed (the slope is negative).
 Value leaky_relu(Graph& graph, const std::string& name, Value x, const LeakyReluParams& params = {});
 
 /// If the shapes differ, the op broadcasts (kernels/broadcast/broadcast.h), and no pass fuses it. Errors: failed (the

@@ -30,7 +30,7 @@ CARILLON_SIMD void map_range(const ElementwiseFunction& function, ElementPointer
 }  // namespace
 
 void map_cpu(std::span<const ElementwiseMap> maps) {
-  constexpr std::size_t block = 8192;  // elements that stay in the second-level cache
+  constexpr std::size_t block = 8192;  // number of elements that stay in the second-level cache
   const auto is_expensive = [](const ElementwiseMap& map) {
     return std::visit([](const auto& f) { return f.is_expensive; }, map.function);
   };

@@ -1,4 +1,5 @@
-// ElementwiseMap: y[i] = f(a[i]) or y[i] = f(a[i], b[i]), the loop and the CUDA kernel for all element-wise ops.
+// ElementwiseMap: computes y[i] = f(a[i]) or y[i] = f(a[i], b[i]). It has the loop and the CUDA kernel for all
+// element-wise ops.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace carillon {
 
-/// y = f(x) for a functor of functions.h.
+/// Computes y = f(x) for a functor of functions.h.
 template <typename F>
 struct ValueOf {
   static constexpr bool is_expensive = F::is_expensive;
@@ -74,7 +75,8 @@ using ElementwiseFunction =
                  ValueOf<Tanh>, GradientOf<Tanh>, ValueOf<Exp>, GradientOf<Exp>, ValueOf<Sqrt>, GradientOf<Sqrt>,
                  ValueOf<Reciprocal>, GradientOf<Reciprocal>, ValueOf<Erf>, GradientOf<Erf>>;
 
-/// Calls body(f) with the function that the variant holds. Inlined, so that CARILLON_SIMD callers vectorise it.
+/// Calls body(f) with the function that the variant holds. The function is inlined, so that CARILLON_SIMD callers
+/// vectorise it.
 template <typename Body, typename... F>
 [[gnu::always_inline]] inline void with_function(const std::variant<F...>& function, const Body& body) {
   const auto call_if_held = [&](const auto* held) __attribute__((always_inline)) {
@@ -88,7 +90,7 @@ template <typename Body, typename... F>
 template <typename T, int n, typename F>
 struct MapPack {
   F function;
-  const T *a = nullptr, *b = nullptr;  ///< b: unused if F is unary
+  const T *a = nullptr, *b = nullptr;  ///< b: not used if F is unary
   T* y = nullptr;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t i) const {
@@ -103,27 +105,27 @@ struct MapPack {
   }
 };
 
-/// Tensors have equal element counts and one type, f32 or bf16. y may be the memory of a or b.
+/// The tensors have equal element counts and the same type, f32 or bf16. y may be the memory of a or b.
 struct ElementwiseMap {
   ElementwiseFunction function;
-  Tensor a, b, y;  ///< b: no data if the function is unary
+  Tensor a, b, y;  ///< b: a tensor without data if the function is unary
 };
-/// Computes the maps one after another, in blocks of elements: a map then finds the results of the previous map in the
-/// cache. The tensors of all maps have equal element counts.
+/// Computes the maps one after another, in blocks of elements, so that a map finds the results of the previous map in
+/// the cache. The tensors of all maps have equal element counts.
 void map_cpu(std::span<const ElementwiseMap> maps);
 /// Enqueues the map. Tensors start at multiples of 16 bytes.
 void map_cuda(const ElementwiseMap& map, Stream& stream);
-/// The maps of an op; backward: empty if no gradient is wanted.
+/// The maps of an op. `backward` is empty if no gradient is wanted.
 struct ElementwiseMaps {
   std::vector<ElementwiseMap> forward, backward;
 };
 std::unique_ptr<Op> make_elementwise_op(const OpContext& context, const ElementwiseMaps& maps);
-/// Makes an op that also sums the columns of dx in backward and writes the sums to `sums`, [columns]. `backward`: the
-/// gradient of an activation that reads its input, computed once per step.
+/// Makes an op that, in backward, also sums the columns of dx and writes the sums to `sums`, [columns]. `backward`: the
+/// gradient of an activation that reads its input; it runs once per step.
 std::unique_ptr<Op> make_activation_with_sums_cuda(Device& device, const ElementwiseMap& forward,
                                                    const ElementwiseMap& backward, const Tensor& sums);
 
-/// y = max(y, 0) on a CPU; NaN stays NaN, unlike in oneDNN's ReLU.
+/// Computes y = max(y, 0) on a CPU. NaN stays NaN; oneDNN's ReLU would turn it into 0.
 inline void relu_in_place(const Tensor& y) {
   const ElementwiseMap map{ValueOf<Relu>{}, y, {}, y};
   map_cpu({&map, 1});

@@ -1,4 +1,4 @@
-// exp_below_zero: exp of numbers up to 0, without branches and calls, so that compilers vectorise it on every device.
+// exp_below_zero: exp of numbers up to 0. It has no branches and calls, so that compilers vectorise it on every device.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ CARILLON_HOST_DEVICE inline float float_of(std::uint32_t bits) {
 }
 CARILLON_HOST_DEVICE inline float magnitude_of(float value) { return float_of(bits_of(value) & 0x7fffffffu); }
 
-/// exp(x + low) for x from -86 to 0 and |low| much smaller than 1, to a relative error of 1e-7. Unspecified for x below
-/// -86.
+/// Returns exp(x + low) for x from -86 to 0 and |low| much smaller than 1, with a relative error of 1e-7. The result is
+/// unspecified for x below -86.
 CARILLON_HOST_DEVICE inline float exp_below_zero(float x, float low = 0.0f) {
-  constexpr float to_integer = 0x1.8p23f;  // adding this number leaves an integer in the lowest bits
+  constexpr float to_integer = 0x1.8p23f;  // after this number is added, the lowest bits contain an integer
   constexpr float log2_of_e = 1.44269504f;
-  constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;  // power * ln2_high is exact
+  constexpr float ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;  // the product power * ln2_high is exact
   const float shifted = x * log2_of_e + to_integer, power = shifted - to_integer;
   const float r = (x - power * ln2_high) - power * ln2_low + low;  // |r| <= ln(2) / 2
   float p = 1.3937184e-3f;

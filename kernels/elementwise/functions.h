@@ -1,4 +1,4 @@
-// The element-wise functions of one input, one functor per op for the CPU loop and the CUDA kernel:
+// The element-wise functions of one input. Each op has a functor, which the CPU loop and the CUDA kernel use:
 //
 //   static constexpr std::string_view type;                       OpDefinition::type
 //   static constexpr ActivationKind activation;                   optional: OpTraits::activation
@@ -28,7 +28,7 @@ namespace carillon {
 
 /// The tensor that the gradient reads in addition to dy.
 enum class BackwardReads {
-  nothing,  ///< the function is linear: dx = value(dy), or dx = dy with keeps_gradient
+  nothing,  ///< the function is linear: dx = value(dy), or dx = dy if keeps_gradient is true
   output,   ///< dx = gradient(y, dy)
   input,    ///< dx = gradient(x, dy)
 };
@@ -52,8 +52,8 @@ struct Relu {
 
 struct GeluForBf16;
 
-/// Phi(-a) = exp(-a^2 / 2) q(a) for a >= 0, where q is a polynomial in 1 / (1 + 0.35 a), fitted to a relative error of
-/// 3e-8 on [0, 13.5]. Above 13, Phi(-a) is below 1e-38 and counts as 0.
+/// For a >= 0, Phi(-a) = exp(-a^2 / 2) q(a). q is a polynomial in 1 / (1 + 0.35 a), which is fitted to a relative error
+/// of 3e-8 on [0, 13.5]. For a above 13, Phi(-a) is below 1e-38 and counts as 0.
 struct Gelu {
   static constexpr std::string_view type = "gelu";
   static constexpr ActivationKind activation = ActivationKind::gelu;
@@ -67,7 +67,7 @@ struct Gelu {
   }
   CARILLON_HOST_DEVICE static float gradient(float x, float dy) { return dy * derivative(x); }
 
-  /// q(a) = Phi(-a) / exp(-a^2 / 2)
+  /// Returns q(a) = Phi(-a) / exp(-a^2 / 2).
   CARILLON_HOST_DEVICE static float quotient(float a) {
     const float t = 1.0f / (1.0f + 0.35f * a);
     float p = -2.9125962e-2f;
@@ -90,7 +90,7 @@ struct Gelu {
 
   CARILLON_HOST_DEVICE static Normal normal(float x) {
     const float a = magnitude_of(x);
-    const float high = float_of(bits_of(a) & 0xfffff000u), low = a - high;  // high * high is exact
+    const float high = float_of(bits_of(a) & 0xfffff000u), low = a - high;  // the product high * high is exact
     const float exponential = exp_below_zero(-0.5f * (high * high), -0.5f * low * (a + high));
     const float e = a > 13.0f ? 0.0f : exponential;
     const float tail = e * quotient(a);
@@ -131,7 +131,7 @@ struct GeluForBf16 {
   }
 };
 
-/// sigma(x) and sigma(-x), which sum to 1.
+/// sigma(x) and sigma(-x). Their sum is 1.
 struct SigmoidPair {
   float of_x, of_minus_x;
 };
@@ -190,8 +190,8 @@ struct HardSwish {
   }
 };
 
-/// If y is strictly between the limits, x is strictly between them, too. In bf16, the limits are rounded like y, so
-/// that a clipped y is never between the limits.
+/// If y is strictly between the limits, x is also strictly between the limits. In bf16, the limits are rounded in the
+/// same way as y, so that a clipped y is never between the limits.
 struct Clip {
   static constexpr std::string_view type = "clip";
   static constexpr BackwardReads backward_reads = BackwardReads::output;
@@ -293,9 +293,9 @@ struct Erf {
  private:
   static constexpr float two_by_root_of_pi = 1.12837917f;
 
-  /// exp(-a^2), or 0 if a is above 9.2
+  /// Returns exp(-a^2), or 0 if a is above 9.2.
   CARILLON_HOST_DEVICE static float exp_of_square(float a) {
-    const float high = float_of(bits_of(a) & 0xfffff000u), low = a - high;  // high * high is exact
+    const float high = float_of(bits_of(a) & 0xfffff000u), low = a - high;  // the product high * high is exact
     const float exponential = exp_below_zero(-(high * high), -low * (a + high));
     return a > 9.2f ? 0.0f : exponential;
   }
@@ -318,7 +318,7 @@ struct Scale {
   CARILLON_HOST_DEVICE float value(float x) const { return factor * x; }
 };
 
-/// The functor for results of type T (float or Bf16).
+/// Returns the functor for results of type T (float or Bf16).
 template <typename T, typename F>
 [[gnu::always_inline]] inline auto function_for(const F& function) {
   if constexpr (std::is_same_v<T, Bf16> && requires { typename F::ForBf16; }) {

@@ -16,13 +16,13 @@
 
 namespace carillon {
 
-/// The op that insert_forks inserts after a value with several readers.
+/// Returns the op that insert_forks inserts after a value with several readers.
 Graph::NewOp fork_op();
-/// The op that sum_gradients_in_producers inserts.
+/// Returns the op that sum_gradients_in_producers inserts.
 Graph::NewOp gradient_fork_op();
-/// The op that sum_parameter_gradients inserts.
+/// Returns the op that sum_parameter_gradients inserts.
 Graph::NewOp parameter_sum_op();
-/// The ops that give_values_one_reader inserts.
+/// Returns the ops that give_values_one_reader inserts.
 GradientOps gradient_ops();
 
 }  // namespace carillon

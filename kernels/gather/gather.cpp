@@ -87,7 +87,7 @@ class GatherDefinition final : public OpDefinition {
   Matrix forward_, backward_;
 };
 
-/// A term of the matrix.
+/// One term of the matrix.
 struct Term {
   std::int64_t row = 0, column = 0;
   float weight = 1.0f;
@@ -107,7 +107,7 @@ WeightedRows matrix(std::int64_t rows, std::int64_t columns, std::int64_t inner,
   return made;
 }
 
-/// The terms of the matrix of the params, sorted by row. Errors: as gather.
+/// Returns the terms of the matrix that the params describe, sorted by row. Errors: as gather.
 std::vector<Term> terms_of(const std::string& name, const GatherParams& params, std::int64_t extent) {
   const std::size_t count = params.indices.size();
   if (count == 0 || params.terms < 1 || count % static_cast<std::size_t>(params.terms) != 0) {

@@ -3,8 +3,9 @@
 //   y[..., i, ...] = sum over k of weights[i, k] x[..., indices[i, k], ...]      i = 0 ... count - 1, k = 0 ... terms -
 //   1 dx[..., j, ...] = sum of weights[i, k] dy[..., i, ...] over the (i, k) with indices[i, k] = j
 //
-// x: [batch, ...]; y has the extent `count` on the axis. The batch is not an axis. An index of -1 stands for an element
-// of value 0. Sums are in float32, in order of (i, k). With two terms, the op interpolates linearly along the axis.
+// x: [batch, ...]; y has the extent `count` on the axis. The batch is not an axis. An index of -1 means an element with
+// the value 0. Sums are in float32, in order of (i, k). If there are two terms, the op interpolates linearly along the
+// axis.
 //
 // Sources: the operators Gather and Resize of ONNX.
 #pragma once
@@ -21,7 +22,7 @@ namespace carillon {
 struct GatherParams {
   std::int64_t axis = -1;             ///< 1 to rank - 1; -1: the last axis
   std::vector<std::int64_t> indices;  ///< [count, terms], row-major
-  std::vector<float> weights;         ///< as `indices`; empty: 1
+  std::vector<float> weights;         ///< [count, terms], as for `indices`; empty: all weights are 1
   std::int64_t terms = 1;
 
   template <typename Fields>
@@ -33,16 +34,16 @@ struct GatherParams {
   }
 };
 
-/// Errors: failed (the axis does not exist or is the batch; no indices; an index is outside the axis and is not -1; the
-/// number of indices is no multiple of `terms`; another number of weights; a weight is not finite).
+/// Errors: failed (the axis does not exist or is the batch; there are no indices; an index is outside the axis and is
+/// not -1; the number of indices is not a multiple of `terms`; the number of weights is wrong; a weight is not finite).
 Value gather(Graph& graph, const std::string& name, Value x, const GatherParams& params);
 extern const OpType gather_op;
 
-/// The axis of `params` in a tensor of this shape. Errors: failed (the axis does not exist or is the batch).
+/// Returns the axis of `params` in a tensor of this shape. Errors: failed (the axis does not exist or is the batch).
 std::size_t gather_axis(const GatherParams& params, const Shape& x);
 
 struct WeightedRows;
-/// Tensors: inputs {x}, outputs {y}. `forward`: from x to y; `backward`: from dy to dx.
+/// Tensors: inputs {x}, outputs {y}. `forward` maps x to y, and `backward` maps dy to dx.
 std::unique_ptr<Op> make_gather_cuda(const WeightedRows& forward, const WeightedRows& backward,
                                      const OpContext& context, const OpTensors& tensors);
 

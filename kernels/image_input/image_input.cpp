@@ -18,7 +18,7 @@ namespace {
 
 using ImageSums = std::array<ChannelSums, max_image_channels>;
 
-/// Calls function(the number of channels as a constant). `channels`: 1 to max_image_channels.
+/// Calls `function` with the number of channels as a constant. `channels`: 1 to max_image_channels.
 template <typename Function>
 [[gnu::always_inline]] inline auto with_channels(std::int32_t channels, const Function& function) {
   static_assert(max_image_channels == 4);
@@ -38,7 +38,7 @@ template <typename Function>
 CARILLON_SIMD ImageSums sums_of(const std::uint8_t* image, std::int32_t pixels, std::int32_t channels) {
   return with_channels(
       channels, [&]<int count>(std::integral_constant<int, count>) __attribute__((always_inline)) {
-        constexpr std::int32_t piece = 32768;  // sums of 32768 squared bytes fit into 32 bits
+        constexpr std::int32_t piece = 32768;  // the sum of 32768 squared bytes fits into 32 bits
         ImageSums sums;
         for (std::int32_t begin = 0; begin < pixels; begin += piece) {
           std::uint32_t values[count] = {}, squares[count] = {};
@@ -124,7 +124,7 @@ class ImageInputCpu final : public Op {
   void backward(Stream& /*stream*/) override {}
 
  private:
-  /// Memory of one thread, for one image.
+  /// The memory of one thread, for one image.
   struct Scratch {
     std::span<std::int32_t> columns;  ///< [crop_width]
     std::uint8_t* crop = nullptr;     ///< [crop_height, crop_width, channels]
@@ -203,7 +203,7 @@ class ImageInputCpu final : public Op {
   ImageInputMap map_;
   const StepInputs& step_;
   Tensor output_;
-  std::size_t values_at_;  // the offset of Scratch::unwarped in the memory of a thread
+  std::size_t values_at_;  // offset of Scratch::unwarped in the memory of a thread
   ThreadScratch scratch_;
 };
 

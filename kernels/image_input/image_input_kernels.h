@@ -1,5 +1,6 @@
-// The random draws of image_input for a sample and the maps from input to output pixels, on CPU and GPU. The file also
-// has the kernels of image_input and mix_images on a GPU. One block processes an image, and one of its threads draws.
+// The random draws of image_input for a sample, and the maps from input to output pixels, on CPU and GPU. The file also
+// has the kernels of image_input and mix_images for a GPU. One block processes an image, and one thread of the block
+// draws the random numbers.
 //
 // Brightness, contrast and standardisation are one affine map per channel. m_c and V_c: mean and variance of channel c
 // of the crop; b: brightness; f: contrast.
@@ -7,8 +8,8 @@
 //   mean             m = average over c of (m_c + b)
 //   variance         V = average over c of (f^2 V_c + (m_c + b - m)^2)
 //   y = (v' - m) / max(sqrt(V), 1 / sqrt(n)) = (v - k_c) factor + offset_c
-// m_c and V_c are exact, from integer sums. k_c is the integer nearest to m_c, so v - k_c is exact, and small if the
-// image is nearly constant and factor is large.
+// m_c and V_c are exact, because they are computed from integer sums. k_c is the integer nearest to m_c, so v - k_c is
+// exact. If the image is nearly constant, factor is large, but v - k_c is small.
 #pragma once
 
 #include <cmath>
@@ -22,16 +23,17 @@
 
 namespace carillon {
 
-/// The random draws for one image, except the draws for the warp.
+/// The random draws for one image, without the draws for the warp.
 struct ImageDraw {
-  std::int32_t top = 0, left = 0;  ///< position of the crop in the image; negative: in the padding
+  std::int32_t top = 0, left = 0;  ///< position of the crop in the image; negative: the crop begins in the padding
   bool mirrored = false;
   std::int32_t cut_top = 0, cut_left = 0;  ///< position of the square in the crop
   float brightness = 0.0f;                 ///< added to each value
-  float contrast = 1.0f;                   ///< factor for the distance from the channel's mean
+  float contrast = 1.0f;                   ///< factor that multiplies the distance from the channel's mean
 };
 
-/// y = (v - centre[c]) * factor[c] + offset[c]. Images with more channels than max_image_channels have equal entries.
+/// y = (v - centre[c]) * factor[c] + offset[c]. If an image has more channels than max_image_channels, all entries are
+/// equal.
 struct PixelMap {
   std::int32_t centre[max_image_channels] = {};
   float factor[max_image_channels] = {}, offset[max_image_channels] = {};
@@ -48,7 +50,7 @@ struct ChannelSums {
   std::int64_t values = 0, squares = 0;
 };
 
-/// The map that standardises a crop with `channels` channels of `pixels` values each. `sums`: by channel.
+/// Computes the map that standardises a crop with `channels` channels of `pixels` values each. `sums`: by channel.
 CARILLON_HOST_DEVICE inline PixelMap standardizing_map(const ChannelSums* sums, int channels, std::int64_t pixels,
                                                        const ImageDraw& draw) {
   const double count = static_cast<double>(pixels), contrast = draw.contrast;
@@ -92,14 +94,14 @@ struct Warp {
   }
 };
 
-/// Uniform in [low, high). Uses a fused multiply-add, so that every processor rounds in the same way.
+/// Draws uniformly from [low, high). Uses a fused multiply-add, so that every processor rounds in the same way.
 CARILLON_HOST_DEVICE inline float uniform_between(std::uint32_t word, float low, float high) {
   return std::fma(uniform_float(word), high - low, low);
 }
 
 /// The values that are equal for all images of a batch.
 struct ImageInputMap {
-  std::int32_t height, width, channels;          ///< extents of the images of the records
+  std::int32_t height, width, channels;          ///< extents of the images in the records
   std::int32_t crop_height, crop_width, cutout;  ///< extents of the output; side of the square
   std::int32_t padding;
   bool reflects, distorts, normalizes, standardizes, warps;
@@ -107,7 +109,7 @@ struct ImageInputMap {
   float brightness, contrast_low, contrast_high;
   std::uint64_t record_count, seed;
   WarpParams warp;
-  PixelMap fixed = {};  ///< the map of scaled and normalized values
+  PixelMap fixed = {};  ///< the map for scaled and normalized values
 
   explicit ImageInputMap(const ImageInputParams& params)
       : height(params.sample.rank() == 3 ? static_cast<std::int32_t>(params.sample[0]) : 1),
@@ -137,7 +139,7 @@ struct ImageInputMap {
   }
 
   CARILLON_HOST_DEVICE std::int32_t pixels() const { return crop_height * crop_width; }
-  /// Whether the draws depend on the record.
+  /// True if the draws depend on the record.
   CARILLON_HOST_DEVICE bool mirrors_by_record() const { return distorts && mirroring == ImageMirroring::alternating; }
 
   CARILLON_HOST_DEVICE ImageDraw draw(std::uint64_t position, std::uint32_t record) const {
@@ -183,7 +185,7 @@ struct ImageInputMap {
     const double down = between(warp.shift) * crop_height, right = between(warp.shift) * crop_width;
     const double cosine = std::cos(angle) / factor, sine = std::sin(angle) / factor;
     const double centre_row = 0.5 * (crop_height - 1), centre_column = 0.5 * (crop_width - 1);
-    const double row = centre_row + down, column = centre_column + right;  // the new position of the centre
+    const double row = centre_row + down, column = centre_column + right;  // the new position of the image's centre
     const auto place = [](double of_row, double of_column) {
       return Warp::Place{static_cast<float>(of_row), static_cast<float>(of_column)};
     };
@@ -232,14 +234,15 @@ struct ImageInputKernel {
   static constexpr int threads = 256;
   static constexpr int draw_phase = 0, sum_phase = 1, part_phase = 2, total_phase = 3, map_phase = 4, output_phase = 5;
   static constexpr int phases = output_phase + 1;
-  static constexpr int sums = 2 * static_cast<int>(max_image_channels);  ///< per channel: sums of values and of squares
+  static constexpr int sums = 2 * static_cast<int>(max_image_channels);  ///< per channel: the sum of the values and the
+                                                                         ///< sum of their squares
   static constexpr int parts = 16;  ///< partial sums of each sum; one thread computes each partial sum
   static_assert(sums * parts <= threads);
 
   struct Shared {
     ImageDraw draw;
     Warp warp;
-    std::uint32_t of_thread[sums][threads];  ///< sums over up to 2^24 pixels
+    std::uint32_t of_thread[sums][threads];  ///< the sums have up to 2^24 pixels
     std::uint64_t of_part[sums][parts];
     ChannelSums of_channel[max_image_channels];
     PixelMap map;
@@ -248,7 +251,7 @@ struct ImageInputKernel {
   StepTable table;
   ImageInputMap map;
   T* output = nullptr;               ///< [batch, crop_height, crop_width, output_channels]
-  std::int32_t output_channels = 3;  ///< channels from map.channels on are 0
+  std::int32_t output_channels = 3;  ///< the output channels from map.channels on are 0
   std::int64_t batch = 0;
 
   int blocks() const { return static_cast<int>(batch); }

@@ -1,4 +1,4 @@
-// The definition of mix_images, and the op on a CPU, image by image.
+// The definition of mix_images, and the op on a CPU, which processes image by image.
 #include "kernels/image_input/image_input.h"
 
 #include <algorithm>

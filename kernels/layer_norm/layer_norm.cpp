@@ -1,6 +1,6 @@
-// The definition of layer_norm, and the op on a CPU. Threads process blocks of rows. The rows of a block are read in
-// groups that fit into the first-level cache, so that all passes over a row together read memory once. bf16 rows are
-// converted to float32 in this cache.
+// The definition of layer_norm, and the op on a CPU. Threads process blocks of rows. A thread reads the rows of a block
+// in groups that fit into the first-level cache. Therefore all passes over a row together read memory only once. bf16
+// rows are converted to float32 in this cache.
 #include "kernels/layer_norm/layer_norm.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ namespace {
 // The loops of layer_norm on a CPU over some rows of floats, for functions with CARILLON_SIMD.
 //
 // Sums over a row have 8 lanes: lane l sums the channels c with c % 8 = l. So the order of a sum depends neither on the
-// address of the row nor on the other rows. Vectors have the width of x86-64-v3's registers. Vectors of 16 floats are
-// at most 15 % faster with AVX-512, and several times slower without it.
+// address of the row nor on the other rows. Vectors have the width of x86-64-v3's registers. Vectors of 16 floats would
+// be at most 15 % faster with AVX-512, and several times slower without AVX-512.
 //
 // Several rows are processed together. Their sums are independent, and backward adds the rows' terms of dgamma and
 // dbeta before it loads and stores the sums. The first pass over rows reads them one after the other, as the hardware's
@@ -32,7 +32,7 @@ constexpr std::size_t lanes = 8, rows_at_once = 4;
 using Vector = float __attribute__((vector_size(lanes * sizeof(float))));
 using UnalignedVector = float __attribute__((vector_size(lanes * sizeof(float)), aligned(alignof(float)), may_alias));
 
-/// Which lanes of a vector are channels of the row: all, or the first `count`.
+/// States which lanes of a vector are channels of the row: all lanes, or the first `count` lanes.
 struct AllLanes {};
 struct FirstLanes {
   std::size_t count;
@@ -103,7 +103,7 @@ template <std::size_t count>
   }
 }
 
-/// gamma, beta: [channels]. norms: receives the normalisation of each row, unless it is null.
+/// gamma, beta: [channels]. norms: receives the normalisation of each row; may be null.
 template <std::size_t count>
 [[gnu::always_inline]] inline void forward(const float* __restrict x, std::size_t channels, float epsilon,
                                            const float* __restrict gamma, const float* __restrict beta,
@@ -124,13 +124,13 @@ template <std::size_t count>
   }
 }
 
-/// Some rows, [rows, channels] each. dx: null if dx is not computed.
+/// Some rows, [rows, channels] each. dx is null if it is not computed.
 struct GradientRows {
   const float *x, *dy;
   float* dx;
 };
 
-/// The means over a row of g and of g xhat (layer_norm.h).
+/// The means of g and of g xhat over a row (layer_norm.h).
 [[gnu::always_inline]] inline RowGradient find_gradient(const float* x, const float* dy, std::size_t channels,
                                                         const RowNorm& of, const float* gamma) {
   Vector means = {}, slopes = {};
@@ -225,7 +225,7 @@ CARILLON_SIMD void backward_rows(const GradientRows& all, std::size_t rows, std:
   backward_all<true>(all, rows, channels, norms, gamma, dgamma, dbeta);
 }
 
-/// Number of rows that are processed together. x, dy and dx of these rows in float32 fit into the first-level cache.
+/// Number of rows that are processed together. x, dy and dx of these rows fit into the first-level cache in float32.
 std::size_t group_rows(std::size_t channels) {
   constexpr std::size_t group_floats = 1024;
   return std::max(rows_at_once, group_floats / channels / rows_at_once * rows_at_once);
@@ -302,8 +302,8 @@ class LayerNormCpu final : public Op {
   float epsilon_;
   OpTensors tensors_;
   std::size_t channels_, rows_;
-  std::size_t group_;  ///< rows of a group
-  RowBlocks blocks_;   ///< blocks of the backward pass
+  std::size_t group_;  ///< number of rows of a group
+  RowBlocks blocks_;   ///< the blocks of the backward pass
   ThreadScratch scratch_;
   std::vector<RowNorm> norms_;  ///< [rows], in training
   std::vector<float> sums_;     ///< [blocks, 2, channels]: sums for dgamma and dbeta

@@ -9,11 +9,12 @@
 //   m[r] = sum over c of g[r,c] / channels        s[r] = sum over c of g[r,c] xhat[r,c] / channels
 //   dx[r,c] = inv[r] (g[r,c] - m[r] - xhat[r,c] s[r])
 //
-// x, y: [batch, ..., channels]; r runs over the rows of all extents except the last. gamma, beta: [channels],
-// always float32. Forward computes the same in training and in evaluation.
+// x, y: [batch, ..., channels]; r runs over the rows of all extents except the last. gamma, beta: [channels], always
+// float32. Forward computes the same in training and in evaluation.
 //
 // The variance is computed from distances to the rounded mean, then corrected for the rounding (layer_norm_kernels.h).
-// So a mean far from 0 loses no digits. In training, the op keeps three floats of each row from forward to backward.
+// Therefore no digits are lost if the mean is far from 0. In training, the op keeps three floats of each row from
+// forward to backward.
 //
 // Sources: Ba, Kiros, Hinton, "Layer normalization", 2016; PyTorch, LayerNorm over the last extent.
 #pragma once
@@ -23,7 +24,7 @@
 namespace carillon {
 
 struct LayerNormParams {
-  float epsilon = 1e-6f;  ///< > 0
+  float epsilon = 1e-6f;  ///< above 0
 
   template <typename Fields>
   void visit(Fields& fields) {
@@ -31,15 +32,15 @@ struct LayerNormParams {
   }
 };
 
-/// Adds the variables `name`/gamma (1) and `name`/beta (0). Errors: failed (x has fewer than 2 extents, epsilon is out
-/// of range).
+/// Adds the variables `name`/gamma (initially 1) and `name`/beta (initially 0). Errors: failed (x has fewer than 2
+/// extents; epsilon is out of range).
 Value layer_norm(Graph& graph, const std::string& name, Value x, const LayerNormParams& params = {});
 extern const OpType layer_norm_op;
 
 /// Tensors: inputs {x}, outputs {y}, parameters {gamma, beta}.
 std::unique_ptr<Op> make_layer_norm_cpu(const LayerNormParams& params, const OpContext& context,
                                         const OpTensors& tensors);
-/// accumulates_dx: backward adds to dx (OpTraits::accumulating).
+/// accumulates_dx: true if backward adds to dx (OpTraits::accumulating).
 std::unique_ptr<Op> make_layer_norm_cuda(const LayerNormParams& params, bool accumulates_dx, const OpContext& context,
                                          const OpTensors& tensors);
 

@@ -10,8 +10,8 @@
 
 namespace carillon {
 
-/// The rows of each block, as CombineColumnSums reads them. All blocks run at the same time on a GPU with 132
-/// multiprocessors.
+/// Returns the rows of each block, in the form that CombineColumnSums reads. All blocks run at the same time on a GPU
+/// with 132 multiprocessors.
 inline ColumnCut layer_norm_sums_cut(const LayerNormCut& cut) {
   constexpr int max_blocks = 264;
   const int rounds = (cut.blocks() + max_blocks - 1) / max_blocks;
@@ -32,15 +32,15 @@ struct LayerNormBackward : LayerNormRows<T, n, packs> {
     float dbeta[n][threads], dgamma[n][threads];
   };
   struct Private {
-    Pack<T, n> x[packs], dy[packs], dx[packs];  ///< dx is used only if the kernel adds to dx
+    Pack<T, n> x[packs], dy[packs], dx[packs];  ///< dx: used only if the kernel adds to dx
     Pack<float, n> dbeta[packs], dgamma[packs];
     RowNorm norm;
   };
 
   const RowNorm* norms = nullptr;  ///< [rows]
   const T* dy = nullptr;           ///< [rows, channels]
-  T* dx = nullptr;                 ///< [rows, channels]; null: not computed
-  bool adds = false;               ///< the results are added to dx
+  T* dx = nullptr;                 ///< [rows, channels]; null: dx is not computed
+  bool adds = false;               ///< true: the results are added to dx
   ColumnCut sums_cut;
   ColumnParts parts;  ///< first: dbeta, second: dgamma
 
@@ -60,7 +60,7 @@ struct LayerNormBackward : LayerNormRows<T, n, packs> {
     if constexpr (phase == 1) find_gradients(shared, own, row, thread);
   }
 
-  /// Phases 2k and 2k + 1 add the sums of pack k of each lane.
+  /// Phases 2k and 2k + 1 add the sums of pack k, over all lanes.
   template <int phase>
   CARILLON_HOST_DEVICE void finish(Shared& shared, Private& own, int block, int thread) const {
     constexpr int k = phase / 2;
@@ -141,8 +141,8 @@ struct LayerNormBackward : LayerNormRows<T, n, packs> {
     }
   }
 
-  /// Makes the compiler convert the pack again. Otherwise the compiler would keep both formats in registers, and only
-  /// one block would fit on a multiprocessor.
+  /// This makes the compiler convert the pack again. Otherwise the compiler would keep both formats in registers, and
+  /// only one block would fit on a multiprocessor.
   CARILLON_HOST_DEVICE static void forget_floats([[maybe_unused]] Pack<T, n>& pack) {
 #ifdef __CUDA_ARCH__
     auto* const words = reinterpret_cast<std::uint32_t*>(pack.at);

@@ -1,4 +1,4 @@
-// layer_norm on a GPU: one kernel forward; two or three backward.
+// layer_norm on a GPU: one kernel in forward, and two or three kernels in backward.
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/layer_norm/layer_norm_backward_kernel.h"
 #include "kernels/layer_norm/layer_norm_kernels.h"
@@ -63,7 +63,7 @@ class LayerNormCuda final : public Op {
     return {first, first + cut.row_blocks() * cut.columns};
   }
 
-  /// Calls body(the LayerNormRows of x).
+  /// Calls body with the LayerNormRows of x.
   template <typename Body>
   void with_rows(const Body& body) const {
     with_float_type(x().type, [&]<typename T>(std::type_identity<T>) {

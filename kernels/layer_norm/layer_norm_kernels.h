@@ -17,19 +17,20 @@
 
 namespace carillon {
 
-/// The normalisation of a row, kept from forward to backward. `centre` is the rounded mean, and `shift` corrects it.
+/// The normalisation of a row, which is kept from forward to backward. `centre` is the rounded mean, and `shift`
+/// corrects the rounding.
 struct RowNorm {
   float centre, inverse, shift;
 
-  /// xhat of an element, from its distance to the centre. T: float, or a vector of floats.
+  /// Returns xhat of an element. `distance`: its distance to the centre. T: float, or a vector of floats.
   template <typename T>
   CARILLON_HOST_DEVICE T at(T from_centre) const {
     return from_centre * inverse + shift;
   }
 };
 
-/// Computes the normalisation from the sum of the distances to `centre` and the sum of their squares over `channels`
-/// elements.
+/// Computes the normalisation of `channels` elements from two sums: the sum of their distances to `centre`, and the sum
+/// of the squares of these distances.
 CARILLON_HOST_DEVICE inline RowNorm row_norm(float centre, float distances, float squares, float channels,
                                              float epsilon) {
   const float rest = distances / channels, variance = squares / channels - rest * rest;
@@ -37,7 +38,7 @@ CARILLON_HOST_DEVICE inline RowNorm row_norm(float centre, float distances, floa
   return {centre, inverse, -rest * inverse};
 }
 
-/// The means over a row of g and of g xhat (layer_norm.h).
+/// The means of g and of g xhat over a row (layer_norm.h).
 struct RowGradient {
   float mean, slope;
 };
@@ -46,10 +47,10 @@ struct RowGradient {
 struct LayerNormCut {
   static constexpr int threads = 256;
   static constexpr int max_lanes = 64;
-  static constexpr int max_packs = 3;  ///< most packs of a lane, unless max_lanes lanes need more
+  static constexpr int max_packs = 3;  ///< largest number of packs of a lane, if max_lanes lanes are enough
 
   std::int64_t rows = 0, channels = 0;
-  int lanes = 1;  ///< at most max_lanes, divides `threads`
+  int lanes = 1;  ///< at most max_lanes; divides `threads`
 
   CARILLON_HOST_DEVICE int rows_per_block() const { return threads / lanes; }
   int blocks() const { return static_cast<int>((rows + rows_per_block() - 1) / rows_per_block()); }
@@ -58,7 +59,7 @@ struct LayerNormCut {
   }
 };
 
-/// Uses as few lanes as max_packs allows. For 96, 192, 384 and 768 channels in bf16 a lane then has 3 packs, and no
+/// Uses as few lanes as max_packs allows. For 96, 192, 384 and 768 channels in bf16, a lane then has 3 packs, and no
 /// lane is idle.
 inline LayerNormCut layer_norm_cut(std::int64_t rows, std::int64_t channels, int pack_size) {
   LayerNormCut cut{.rows = rows, .channels = channels};
@@ -77,8 +78,8 @@ void with_layer_norm_packs(const LayerNormCut& cut, const Body& body) {
   body(std::integral_constant<int, 0>{});
 }
 
-/// The common part of the kernels that process rows. packs: number of packs of each lane, or 0 for any number. A lane
-/// loads a fixed number of packs together.
+/// The parts that are common to all kernels that process rows. packs: number of packs of each lane, or 0 for any
+/// number. If the number is fixed, a lane loads all its packs together.
 template <typename T, int n, int packs>
 struct LayerNormRows {
   static constexpr int threads = LayerNormCut::threads;
@@ -101,8 +102,8 @@ struct LayerNormRows {
       for (int k = 0; k < packs; ++k) body(std::int64_t{first + k * step});
     }
   }
-  /// Returns the sum of `sums` over the lanes of the thread's row. With four lanes or more, first computes four partial
-  /// sums.
+  /// Returns the sum of `sums` over the lanes of the thread's row. If there are four lanes or more, first computes four
+  /// partial sums.
   CARILLON_HOST_DEVICE float total(const float (&sums)[threads], int thread) const {
     const float* const row = sums + (thread - thread % cut.lanes);
     if (cut.lanes < 4) return cut.lanes == 1 ? row[0] : row[0] + row[1];
@@ -126,7 +127,7 @@ struct LayerNormForward : LayerNormRows<T, n, packs> {
 
   const float* beta = nullptr;  ///< [channels]
   float epsilon = 0.0f;
-  RowNorm* norms = nullptr;  ///< [rows], or null if they are not kept
+  RowNorm* norms = nullptr;  ///< [rows]; null if they are not kept
   T* y = nullptr;            ///< [rows, channels]
 
   template <int phase>
@@ -176,7 +177,7 @@ struct LayerNormForward : LayerNormRows<T, n, packs> {
   }
 };
 
-/// Computes dx, or adds it to dx.
+/// Computes dx. If `adds` is true, adds the result to dx.
 template <typename T, int n>
 struct LayerNormGradient : LayerNormRows<T, n, 0> {
   using Rows = LayerNormRows<T, n, 0>;
@@ -188,7 +189,7 @@ struct LayerNormGradient : LayerNormRows<T, n, 0> {
   const RowNorm* norms = nullptr;  ///< [rows]
   const T* dy = nullptr;           ///< [rows, channels]
   T* dx = nullptr;                 ///< [rows, channels]
-  bool adds = false;               ///< the results are added to dx
+  bool adds = false;               ///< true: the results are added to dx
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
@@ -246,7 +247,7 @@ struct LayerNormGradient : LayerNormRows<T, n, 0> {
   }
 };
 
-/// Terms of ColumnSums. first: sum of dy, second: sum of dy xhat.
+/// The terms of ColumnSums. first: sum of dy; second: sum of dy xhat.
 template <typename T, int n>
 struct LayerNormGradients {
   const T *x = nullptr, *dy = nullptr;  ///< [rows, columns]

@@ -67,8 +67,8 @@ void write_parts_cpu(const RowParts& rows, const Tensor& whole, std::span<const 
   });
 }
 
-/// The functions of one device that copy parts of a tensor: `read` from the whole to the parts, `write` from the parts
-/// to the whole. `read` skips parts without data. `write` writes 0 for parts without data.
+/// The functions of one device that copy parts of a tensor. `read` copies from the whole to the parts, and `write`
+/// copies from the parts to the whole. `read` skips parts without data. If a part has no data, `write` writes 0.
 struct PartCopies {
   using Copy = void (*)(const RowParts& rows, const Tensor& whole, std::span<const Tensor> parts, Stream& stream);
   Copy read, write;
@@ -116,7 +116,7 @@ class ConcatDefinition final : public OpDefinition {
   ConcatParams params_;
 };
 
-/// The shape of the result. Errors: as concat.
+/// Returns the shape of the result. Errors: as concat.
 Shape joined_shape(const Graph& graph, const std::string& name, std::span<const Value> inputs,
                    const ConcatParams& params) {
   if (inputs.empty()) fail(ExitCode::failed, "concat {}: there are no inputs", name);

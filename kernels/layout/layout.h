@@ -19,7 +19,8 @@ namespace carillon {
 // y: [batch, extents...]. y has the memory of x, and dx the memory of dy.
 
 struct ReshapeParams {
-  std::vector<std::int64_t> extents;  ///< extents of a sample; -1 for at most one extent, which the others determine
+  std::vector<std::int64_t> extents;  ///< extents of a sample; -1 for at most one extent, which then follows from the
+                                      ///< others
 
   template <typename Fields>
   void visit(Fields& fields) {
@@ -27,7 +28,8 @@ struct ReshapeParams {
   }
 };
 
-/// Errors: failed (an extent is neither positive nor -1; several are -1; the number of elements is not that of x).
+/// Errors: failed (an extent is neither positive nor -1; several extents are -1; the number of elements differs from
+/// x).
 Value reshape(Graph& graph, const std::string& name, Value x, const ReshapeParams& params);
 extern const OpType reshape_op;
 
@@ -37,7 +39,7 @@ extern const OpType reshape_op;
 //   dx = dy, transposed by the inverse of the axes
 
 struct TransposeParams {
-  std::vector<std::int64_t> axes;  ///< each axis of x once; the first is 0, the batch
+  std::vector<std::int64_t> axes;  ///< contains each axis of x once; the first is 0, the batch
 
   template <typename Fields>
   void visit(Fields& fields) {
@@ -45,20 +47,23 @@ struct TransposeParams {
   }
 };
 
-/// Errors: failed (the axes are no permutation that starts with 0; more groups of axes than TransposeAxes holds).
+/// Errors: failed (the axes are not a permutation that starts with 0; there are more groups of axes than TransposeAxes
+/// holds).
 Value transpose(Graph& graph, const std::string& name, Value x, const TransposeParams& params);
 extern const OpType transpose_op;
 
-// pad: adds elements before and after the elements of each axis, or removes some. slice: selects elements of one axis.
+// pad: adds elements before and after the elements of each axis, or removes elements. slice: selects elements of one
+// axis.
 //
 //   pad     y[..., i, ...] = x[..., i - before, ...] if x has this element, otherwise value
 //   slice   y[..., i, ...] = x[..., first + i step, ...]      i = 0 ... count - 1
 //
-// If `before` or `after` is negative, pad removes elements. In dx, an element of x that y contains has the gradient of
-// this element of y. All other elements of dx are 0.
+// If `before` or `after` is negative, pad removes elements. If y contains an element of x, the gradient of this element
+// is the gradient of the element in y. All other elements of dx are 0.
 
 struct PadParams {
-  std::vector<std::int64_t> before, after;  ///< added elements of each axis after the batch; negative: removed
+  std::vector<std::int64_t> before, after;  ///< number of elements that are added to each axis after the batch;
+                                            ///< negative: elements are removed
   float value = 0.0f;                       ///< value of the added elements
 
   template <typename Fields>
@@ -69,15 +74,15 @@ struct PadParams {
   }
 };
 
-/// Errors: failed (`before` or `after` lacks a number for an axis after the batch, or has more numbers; an axis would
-/// be empty; more groups of axes than PadAxes holds).
+/// Errors: failed (`before` or `after` does not have exactly one number for each axis after the batch; an axis would be
+/// empty; there are more groups of axes than PadAxes holds).
 Value pad(Graph& graph, const std::string& name, Value x, const PadParams& params);
 extern const OpType pad_op;
 
 struct SliceParams {
   std::int64_t axis = -1;  ///< 1 to rank - 1; -1: the last axis
   std::int64_t first = 0, count = 1;
-  std::int64_t step = 1;  ///< may be negative, not 0
+  std::int64_t step = 1;  ///< may be negative, but not 0
 
   template <typename Fields>
   void visit(Fields& fields) {
@@ -88,19 +93,19 @@ struct SliceParams {
   }
 };
 
-/// Errors: failed (the axis does not exist or is the batch; an element is outside the axis; more groups of axes than
-/// PadAxes holds).
+/// Errors: failed (the axis does not exist or is the batch; an element is outside the axis; there are more groups of
+/// axes than PadAxes holds).
 Value slice(Graph& graph, const std::string& name, Value x, const SliceParams& params);
 extern const OpType slice_op;
-/// The axis of `params` in a tensor of this shape. Errors: failed (the axis does not exist or is the batch).
+/// Returns the axis of `params` in a tensor of this shape. Errors: failed (the axis does not exist or is the batch).
 std::size_t slice_axis(const SliceParams& params, const Shape& x);
 
-// concat: joins tensors along one axis. The inverse of split.
+// concat: joins tensors along one axis. It is the inverse of split.
 //
 //   y[..., offset_k + i, ...] = x_k[..., i, ...]      offset_k = the sum of the extents of x_0 ... x_(k - 1)
 //   dx_k[..., i, ...] = dy[..., offset_k + i, ...]
 //
-// x_k: [batch, ...]; only the extents of the axis differ.
+// x_k: [batch, ...]. Only the extents of the joined axis may differ.
 
 struct ConcatParams {
   std::int64_t axis = -1;  ///< 1 to rank - 1; -1: the last axis, for example the channels
@@ -111,18 +116,18 @@ struct ConcatParams {
   }
 };
 
-/// Errors: failed (no inputs; the axis does not exist or is the batch; extents of other axes differ).
+/// Errors: failed (there are no inputs; the axis does not exist or is the batch; extents of other axes differ).
 Value concat(Graph& graph, const std::string& name, std::span<const Value> inputs, const ConcatParams& params = {});
 extern const OpType concat_op;
 
-// split: divides a tensor along one axis into parts. The inverse of concat.
+// split: divides a tensor along one axis into parts. It is the inverse of concat.
 //
 //   y_k[..., i, ...] = x[..., offset_k + i, ...]      i = 0 ... sizes[k] - 1, offset_k = sizes[0] + ... + sizes[k - 1]
 //   dx[..., offset_k + i, ...] = dy_k[..., i, ...]    0 for a part that no op reads
 
 struct SplitParams {
   std::int64_t axis = -1;           ///< 1 to rank - 1; -1: the last axis, for example the channels
-  std::vector<std::int64_t> sizes;  ///< extent of each part; the sum is the extent of x
+  std::vector<std::int64_t> sizes;  ///< extent of each part; the sum of these extents is the extent of x
 
   template <typename Fields>
   void visit(Fields& fields) {
@@ -131,12 +136,12 @@ struct SplitParams {
   }
 };
 
-/// Adds the op and returns the parts. Errors: failed (the axis does not exist or is the batch; no parts; a size is not
-/// positive; the sum of the sizes is not the extent of x).
+/// Adds the op and returns the parts. Errors: failed (the axis does not exist or is the batch; there are no parts; a
+/// size is not positive; the sum of the sizes is not the extent of x).
 std::vector<Value> split(Graph& graph, const std::string& name, Value x, const SplitParams& params);
 extern const OpType split_op;
 
-/// The axis of `params` in a tensor of this shape. Errors: failed (the axis does not exist or is the batch).
+/// Returns the axis of `params` in a tensor of this shape. Errors: failed (the axis does not exist or is the batch).
 std::size_t split_axis(const SplitParams& params, const Shape& x);
 
 }  // namespace carillon

@@ -11,7 +11,7 @@ namespace {
 /// Calls body(type of the elements, elements per pack, k, place of part k) for each part.
 template <typename Body>
 void for_parts(const RowParts& rows, DType type, const Body& body) {
-  std::int64_t common_size = 0;  // greatest common divisor of the sizes; it divides the offsets, too
+  std::int64_t common_size = 0;  // greatest common divisor of the sizes; it also divides the offsets
   for (const RowParts::Part& part : rows.parts) common_size = std::gcd(common_size, part.size);
   with_float_type(type, [&]<typename T>(std::type_identity<T> element) {
     with_pack_size<T>(common_size, [&](auto n) {

@@ -1,5 +1,5 @@
 // Maps an element of a layout op's result to an element of x, for the CPU loops and the GPU kernels. The file also has
-// the kernels, and the functions that enqueue them (CUDA builds only).
+// the kernels and, in CUDA builds, the functions that enqueue them.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace carillon {
 
-// TransposeAxes: where an element of a transposed sample is in the original sample. Axes that stay neighbours are
-// merged into one axis, and axes of extent 1 are omitted.
+// TransposeAxes: maps an element of a transposed sample to its position in the original sample. If axes stay
+// neighbours, they are merged into one axis. Axes of extent 1 are omitted.
 
-/// An axis of the result. `stride`: stride of this axis in the original, in elements.
+/// An axis of the result. `stride`: the stride that this axis has in the original tensor, in elements.
 struct TransposeAxis {
   std::int64_t extent = 1, stride = 1;
 };
@@ -30,7 +30,7 @@ struct TransposeAxes {
   int count = 0;
 };
 
-/// The position in the original sample of element `i` of the transposed sample.
+/// Returns the position in the original sample of element `i` of the transposed sample.
 CARILLON_HOST_DEVICE inline std::int64_t original_place(const TransposeAxes& axes, std::int64_t i) {
   std::int64_t place = 0;
   for (int k = axes.count; k-- > 0;) {
@@ -41,16 +41,16 @@ CARILLON_HOST_DEVICE inline std::int64_t original_place(const TransposeAxes& axe
   return place;
 }
 
-/// Returns at least one axis. `axes`: a permutation of the axes of x that starts with 0. Errors: failed (more axes than
-/// max_count).
+/// Returns at least one axis. `axes`: a permutation of the axes of x that starts with 0. Errors: failed (there are more
+/// axes than max_count).
 TransposeAxes transpose_axes(const Shape& x, std::span<const std::int64_t> axes);
 
 /// The kernel of transpose. Each thread writes a pack of n elements of y. If n > 1, n divides the last extent, and the
-/// elements are neighbours in x, too. T: float or Bf16.
+/// elements of a pack are also neighbours in x. T: float or Bf16.
 template <typename T, int n>
 struct TransposeForward {
   TransposeAxes axes;
-  std::int64_t size = 0;  ///< elements of a sample
+  std::int64_t size = 0;  ///< number of elements of a sample
   const T* x = nullptr;
   T* y = nullptr;
 
@@ -65,14 +65,14 @@ void transpose_cuda(std::span<const std::int64_t> axes, const Tensor& x, const T
 
 // PadAxes: maps an element of y to an element of x, for pad, slice and their gradients.
 //
-// On each axis, element i of y is element (i * step + offset) / divisor of x, if this is an index of x. In the PadAxes
-// of the gradient, x and y are exchanged. If all elements of an axis are copied and the axis before it has step 1, both
-// axes are merged.
+// On each axis, element i of y is element (i * step + offset) / divisor of x, if x has an element with this index. In
+// the PadAxes of the gradient, x and y are exchanged. If all elements of an axis are copied and the previous axis has
+// step 1, both axes are merged.
 
 struct PadAxis {
   std::int64_t x_extent = 1, y_extent = 1;
   std::int64_t step = 1, offset = 0;
-  std::int64_t divisor = 1;  ///< above 0; if it is not 1, step is 1 or -1
+  std::int64_t divisor = 1;  ///< above 0; if it is above 1, step is 1 or -1
 
   /// Returns the index in x of element `i` of y, or -1 if x has no such element.
   CARILLON_HOST_DEVICE std::int64_t source(std::int64_t i) const {
@@ -87,7 +87,7 @@ struct PadAxis {
 struct PadAxes {
   static constexpr int max_count = 6;
 
-  PadAxis at[max_count];  ///< axes of a sample, outermost first
+  PadAxis at[max_count];  ///< the axes of a sample, the outermost axis first
   int count = 0;
 };
 
@@ -107,17 +107,17 @@ CARILLON_HOST_DEVICE inline std::int64_t source_place(const PadAxes& axes, int c
   return exists ? place : -1;
 }
 
-/// Returns at least one axis. Errors: failed (more axes than max_count; numbers that do not fit into 64 bits).
+/// Returns at least one axis. Errors: failed (there are more axes than max_count; a number does not fit into 64 bits).
 PadAxes pad_axes(const std::vector<PadAxis>& sample);
 
-/// The axes of the gradient: from dy to dx.
+/// Returns the axes of the gradient, which map dy to dx.
 PadAxes gradient_axes(PadAxes axes);
 
 /// The kernel of pad and slice. Each thread writes one element of y. T: float or Bf16.
 template <typename T>
 struct PadForward {
   PadAxes axes;
-  std::int64_t x_size = 0, y_size = 0;  ///< elements of a sample
+  std::int64_t x_size = 0, y_size = 0;  ///< number of elements of a sample
   T value = {};
   const T* x = nullptr;
   T* y = nullptr;
@@ -128,7 +128,7 @@ struct PadForward {
   }
 };
 
-/// y = the elements of x that the axes select, and `value` elsewhere.
+/// Computes y: the elements of x that the axes select, and `value` for all other elements.
 void pad_cuda(const PadAxes& axes, float value, const Tensor& x, const Tensor& y, Stream& stream);
 
 // RowParts: divides a tensor into rows, and each row into parts along one axis, for split and concat.
@@ -145,8 +145,8 @@ struct RowParts {
   std::vector<Part> parts;
 };
 
-/// Returns the axis that an op divides or joins in a tensor of this shape. An `axis` of -1 means the last one. Errors:
-/// failed (the axis does not exist or is the batch). `verb`: for the message, for example "split".
+/// Returns the axis that an op divides or joins in a tensor of this shape. If `axis` is -1, it is the last axis.
+/// `verb`: a verb for the message, for example "split". Errors: failed (the axis does not exist or is the batch).
 std::size_t axis_to_part(std::int64_t axis, const Shape& shape, std::string_view verb);
 
 // The kernels of RowParts: each thread copies a pack of n neighbouring elements of one part. n divides the sizes and
@@ -179,7 +179,7 @@ struct ReadPart {
 template <typename T, int n>
 struct WritePart {
   PartOfRows place;
-  const T* part = nullptr;  ///< null: the kernel writes 0
+  const T* part = nullptr;  ///< null: the kernel writes 0 to this place
   T* whole = nullptr;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t pack) const {
@@ -187,7 +187,7 @@ struct WritePart {
   }
 };
 
-/// read_parts skips parts without data. write_parts writes 0 for parts without data.
+/// read_parts skips parts without data. For parts without data, write_parts writes 0.
 void read_parts_cuda(const RowParts& rows, const Tensor& whole, std::span<const Tensor> parts, Stream& stream);
 void write_parts_cuda(const RowParts& rows, const Tensor& whole, std::span<const Tensor> parts, Stream& stream);
 

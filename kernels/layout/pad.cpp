@@ -14,7 +14,7 @@
 namespace carillon {
 namespace {
 
-/// x: null if no element of the row is in x.
+/// x is null if no element of the row is in x.
 template <typename T>
 void write_row(const PadAxis& axis, T value, const T* x, T* y) {
   if (x == nullptr) {

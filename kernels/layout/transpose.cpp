@@ -31,11 +31,11 @@ class ReshapeDefinition final : public OpDefinition {
   }
 };
 
-/// The shape of the result. Errors: as reshape.
+/// Returns the shape of the result. Errors: as reshape.
 Shape reshaped(const std::string& name, const Shape& x, const ReshapeParams& params) {
   std::vector<std::int64_t> extents{x[0]};
   std::int64_t known = 1;
-  std::size_t open = 0;  // the axis with the extent that is computed; 0: none
+  std::size_t open = 0;  // the axis with the computed extent; 0: there is none
   const auto refuse = [&] {
     fail(ExitCode::failed, "reshape {}: the extents {} do not fit the shape {}", name, Shape(params.extents).text(),
          x.text());
@@ -118,7 +118,7 @@ class TransposeDefinition final : public OpDefinition {
   AxisList axes_;
 };
 
-/// Errors: failed (the axes are no permutation that starts with 0).
+/// Errors: failed (the axes are not a permutation that starts with 0).
 void check_axes(const std::string& name, const Shape& x, const AxisList& axes) {
   bool is_permutation = axes.size() == x.rank() && axes.front() == 0;
   for (std::int64_t axis = 0; axis < static_cast<std::int64_t>(x.rank()); ++axis) {
@@ -170,7 +170,7 @@ TransposeAxes transpose_axes(const Shape& x, std::span<const std::int64_t> axes)
 Value transpose(Graph& graph, const std::string& name, Value x, const TransposeParams& params) {
   const Shape shape = graph.shape(x);
   check_axes(name, shape, params.axes);
-  transpose_axes(shape, params.axes);  // refuses too many axes
+  transpose_axes(shape, params.axes);  // throws an error if there are too many axes
   std::vector<std::int64_t> extents;
   for (const std::int64_t axis : params.axes) extents.push_back(shape[static_cast<std::size_t>(axis)]);
   return graph.add_op({.name = name,

@@ -1,9 +1,10 @@
-// The definition of lrn, and the op on a CPU: blocks of pixels that fit the first-level cache, vectorised over
-// channels. The shape of the CIFAR-10 network has its own implementation in registers (lrn_registers below).
+// The definition of lrn, and the op on a CPU. The op processes blocks of pixels that fit the first-level cache, and is
+// vectorised over channels. For the shape of the CIFAR-10 network, there is a separate implementation in registers
+// (lrn_registers below).
 //
-// A block's squares are in scratch, with `depth_radius` zeros before, between and after its pixels, so that a window is
-// a plain sum at every channel. Backward computes s again from x. Storing s in forward would cost more time if the
-// tensors exceed the second-level cache, and would need a buffer of the size of x.
+// A block's squares are in scratch memory, with `depth_radius` zeros before, between and after its pixels. Therefore a
+// window is a plain sum at every channel. Backward computes s again from x. Storing s in forward would need a buffer of
+// the size of x, and would take more time if the tensors exceed the second-level cache.
 #include "kernels/lrn/lrn.h"
 
 #include <algorithm>
@@ -19,12 +20,14 @@
 namespace carillon {
 namespace {
 
-// lrn with depth_radius 4, beta 0.75 and 64 channels on a CPU: pixel by pixel, with its windows in vector registers.
+// lrn with depth_radius 4, beta 0.75 and 64 channels on a CPU. It processes pixel by pixel, and the windows are in
+// vector registers.
 //
-// The sum of a window of 9 is computed by doubling: sums of two, sums of four, then four + four + one. Each step shifts
-// neighbouring vectors by some lanes. Only x, dy, y and dx pass through memory, so loads run ahead of the arithmetic.
-// If x and dy are not in the second-level cache, this implementation takes half the time of oneDNN's lrn. Vectors have
-// the width of x86-64-v4's registers; processors with narrower registers process them in parts.
+// The sum of a window of 9 is computed by doubling: first sums of two, then sums of four, then four + four + one. Each
+// step shifts neighbouring vectors by some lanes. Only x, dy, y and dx are in memory, so that the processor can load
+// them before the arithmetic needs them. If x and dy are not in the second-level cache, this implementation takes half
+// the time of oneDNN's lrn. Vectors have the width of x86-64-v4's registers. Processors with narrower registers process
+// a vector in parts.
 namespace lrn_registers {
 
 constexpr int lanes = 16, vectors = 4, channels = lanes * vectors, depth_radius = 4;
@@ -53,7 +56,7 @@ template <int shift, int... lane>
   sum += __builtin_shufflevector(low, high, (lane + shift)...);
 }
 
-/// sum += lanes [shift, shift + 16) of `low` followed by `high`.
+/// sum += lanes [shift, shift + 16) of the sequence `low`, `high`.
 template <int shift>
 [[gnu::always_inline]] inline void add_shifted(const Vector& low, const Vector& high, Vector& sum) {
   add_shifted<shift>(low, high, sum, std::make_integer_sequence<int, lanes>());
@@ -80,7 +83,7 @@ template <int shift>
   return sums;
 }
 
-/// s (lrn.h) at every channel.
+/// Computes s (lrn.h) at every channel.
 [[gnu::always_inline]] inline void normalisers(const LrnParams& params, const Row& x, float* s) {
   Row squares;
   for (int v = 0; v < vectors; ++v) squares.part[v] = x.part[v] * x.part[v];
@@ -119,25 +122,26 @@ template <int shift>
 
 }  // namespace lrn_registers
 
-constexpr std::size_t block_floats = 1024;                    // floats for the squares of a block's pixels
-constexpr int unrolled_radius = lrn_registers::depth_radius;  // window sums of this radius are unrolled
+constexpr std::size_t block_floats = 1024;                    // number of floats for the squares of a block's pixels
+constexpr int unrolled_radius = lrn_registers::depth_radius;  // sums over windows of this radius are unrolled
 
-/// The layout of a block of pixels in scratch.
+/// The layout of a block of pixels in scratch memory.
 struct LrnLayout {
   std::size_t channels, radius;
-  std::size_t row = channels + radius;                                ///< floats per pixel, including its zeros
-  std::size_t pixels = std::max<std::size_t>(1, block_floats / row);  ///< pixels of a full block
-  std::size_t padded = (pixels * row + 2 * radius + 15) / 16 * 16;    ///< floats of a padded block
+  std::size_t row = channels + radius;                                ///< number of floats per pixel, including its
+                                                                      ///< zeros
+  std::size_t pixels = std::max<std::size_t>(1, block_floats / row);  ///< number of pixels of a full block
+  std::size_t padded = (pixels * row + 2 * radius + 15) / 16 * 16;    ///< number of floats of a padded block
   std::size_t at(std::size_t pixel) const { return pixel * row; }  ///< start of the window of the pixel's first channel
-  std::size_t inner(std::size_t pixel) const { return pixel * row + radius; }  ///< the pixel's first channel
+  std::size_t inner(std::size_t pixel) const { return pixel * row + radius; }  ///< place of the pixel's first channel
 };
 
-/// A thread's scratch. squares and terms are padded; the padding stays zero.
+/// The scratch memory of a thread. `squares` and `terms` are padded, and the padding stays zero.
 struct LrnScratch {
   float* squares;          ///< x^2
-  float* terms;            ///< dy x s^(-beta-1); backward only
-  float* sums;             ///< window sums, if they are not unrolled
-  float *x, *dy, *result;  ///< a block of each in float32, if the tensors are bf16
+  float* terms;            ///< dy x s^(-beta-1); only in backward
+  float* sums;             ///< window sums, if the loop is not unrolled
+  float *x, *dy, *result;  ///< if the tensors are bf16: a block of each tensor in float32
 };
 
 /// sums[i] = values[i] + ... + values[i + 2 radius].
@@ -149,7 +153,7 @@ struct LrnScratch {
   }
 }
 
-/// The input of lrn_window_sum<radius>: the values, or with radius 0 their window sums.
+/// Returns the input of lrn_window_sum<radius>: the values or, if radius is 0, their window sums.
 template <int radius>
 [[gnu::always_inline]] inline const float* windows_of(const float* values, const LrnLayout& layout, std::size_t pixels,
                                                       float* sums) {
@@ -306,7 +310,7 @@ const OpType lrn_op = op_type<LrnParams, lrn>("lrn");
 Value lrn(Graph& graph, const std::string& name, Value x, const LrnParams& params) {
   check(params.depth_radius >= 0 && params.bias > 0.0f && params.alpha >= 0.0f,
         "lrn requires depth_radius >= 0, bias > 0 and alpha >= 0");
-  LrnParams limited = params;  // channels beyond the first and the last one count as 0
+  LrnParams limited = params;  // before the first and after the last channel, the values count as 0
   limited.depth_radius =
       static_cast<int>(std::min<std::int64_t>(params.depth_radius, graph.shape(x).extents().back() - 1));
   return graph.add_op({.name = name,

@@ -33,7 +33,7 @@ Value lrn(Graph& graph, const std::string& name, Value x, const LrnParams& param
 extern const OpType lrn_op;
 
 /// Tensors: inputs {x}, outputs {y}.
-/// Errors: failed (depth_radius >= 128 with more than 1024 channels).
+/// Errors: failed (depth_radius is at least 128, and there are more than 1024 channels).
 std::unique_ptr<Op> make_lrn_cuda(const LrnParams& params, const OpContext& context, const OpTensors& tensors);
 
 }  // namespace carillon

@@ -1,4 +1,4 @@
-// lrn on a GPU: one kernel forward and one backward, which computes s again from x.
+// lrn on a GPU: one kernel in forward and one in backward. The backward kernel computes s again from x.
 #include "kernels/lrn/lrn.h"
 #include "kernels/lrn/lrn_kernels.h"
 #include "kernels/shared/float_type.h"

@@ -1,9 +1,9 @@
 // The arithmetic of lrn for one element, on CPU and GPU, and the kernels on a GPU.
 //
-// A block owns neighbouring elements of the flat tensor: whole pixels, or a part of a pixel with too many channels.
-// Shared contains the elements that the windows read: x of the owned elements. For a part of a pixel, it also contains
-// 2 * depth_radius elements on each side, because the terms at distance depth_radius have windows, too. Threads process
-// packs of n channels.
+// A block owns neighbouring elements of the flat tensor: whole pixels or, if a pixel has too many channels, a part of a
+// pixel. Shared contains the elements that the windows read, which are x of the owned elements. If the block owns a
+// part of a pixel, Shared also contains 2 * depth_radius elements on each side. Reason: the terms at distance
+// depth_radius also have windows. Threads process packs of n channels.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@ struct LrnPowers {
   float inverse;  ///< 1 / s
 };
 
-/// s^-1/2; on a GPU with an error of two units in the last place.
+/// Returns s^-1/2. On a GPU, the error is two units in the last place.
 CARILLON_HOST_DEVICE inline float inverse_root(float s) {
 #ifdef __CUDA_ARCH__
   return rsqrtf(s);
@@ -30,7 +30,7 @@ CARILLON_HOST_DEVICE inline float inverse_root(float s) {
 #endif
 }
 
-/// `three_quarters`: beta is 0.75, computed as s^-1/2 * sqrt(s^-1/2).
+/// `three_quarters`: true if beta is 0.75. In this case, s^-beta is computed as s^-1/2 * sqrt(s^-1/2).
 template <bool three_quarters>
 CARILLON_HOST_DEVICE inline LrnPowers lrn_powers(float s, float beta) {
   if constexpr (three_quarters) {
@@ -53,12 +53,12 @@ inline constexpr int lrn_tile = 1024;  ///< largest number of the tensor's eleme
 
 /// The division of the tensor into blocks. All counts are multiples of the pack size.
 struct LrnCut {
-  std::int64_t count;  ///< elements
+  std::int64_t count;  ///< number of elements
   int channels, radius;
-  int owned, halo;  ///< elements that a block owns, and elements that it reads on each side of these; `owned` is 0 if
-                    ///< the shape is not supported
+  int owned, halo;  ///< number of elements that a block owns, and number of elements that it reads on each side of
+                    ///< these; `owned` is 0 if the shape is not supported
 
-  /// Elements [begin, begin + size) are in Shared; the block owns [first, last) of them.
+  /// Shared contains the elements [begin, begin + size). The block owns the elements [first, last).
   struct Tile {
     std::int64_t begin;
     int size, first, last;
@@ -97,22 +97,23 @@ struct LrnValue {
   CARILLON_HOST_DEVICE float operator()(float value) const { return value; }
 };
 
-/// The sum of F(values[j]) over the window of element `at` of a tile. `channel`: channel of the element. The radius may
-/// be any number.
+/// Returns the sum of F(values[j]) over the window of element `at` of a tile. `channel`: channel of the element. The
+/// radius may be any number.
 template <typename F>
 CARILLON_HOST_DEVICE inline Pack<float, 1> lrn_window_sum_of_any(const float* values, const LrnCut& cut,
                                                                  const LrnCut::Tile& tile, int at, int channel) {
   const int to_last = cut.channels - 1 - channel;
   const int below = channel < cut.radius ? channel : cut.radius, above = to_last < cut.radius ? to_last : cut.radius;
-  const int first = at > below ? at - below : 0;  // a tile may end within a pixel; the sums there are not used
+  const int first = at > below ? at - below : 0;  // a tile may end within a pixel; the sums at the end of such a tile
+                                                  // are not used
   const int last = at + above < tile.size ? at + above : tile.size - 1;
   Pack<float, 1> sum = {};
   for (int j = first; j <= last; ++j) sum.at[0] += F{}(values[j]);
   return sum;
 }
 
-/// As lrn_window_sum_of_any, for the four elements `at` to `at` + 3 and radius 4. Three packs contain the four windows,
-/// which have six values in common.
+/// As lrn_window_sum_of_any with radius 4, for the four elements `at` to `at` + 3. Three packs contain the four
+/// windows, which have six values in common.
 template <typename F>
 CARILLON_HOST_DEVICE inline Pack<float, 4> lrn_window_sums_of_9(const float* values, const LrnCut& cut,
                                                                 const LrnCut::Tile& tile, int at, int channel) {
@@ -130,7 +131,8 @@ CARILLON_HOST_DEVICE inline Pack<float, 4> lrn_window_sums_of_9(const float* val
            shared + high_2 + high.at[3]}};
 }
 
-/// The common part of forward and backward. Packs of n = 4 require radius 4; packs of n = 1 permit any radius.
+/// The parts that are common to forward and backward. Packs of n = 4 require radius 4. Packs of n = 1 permit any
+/// radius.
 template <typename T, int n, bool three_quarters>
 struct LrnBlock {
   static constexpr int threads = 256;
@@ -234,7 +236,8 @@ struct LrnBackward : LrnBlock<T, n, three_quarters> {
   }
 };
 
-/// Calls body(integral constant n, bool constant three_quarters) with the fastest combination for the parameters.
+/// Chooses the fastest combination of n and three_quarters for the parameters, and calls body with both as constants.
+/// n: number of elements of a pack; three_quarters: as in the function above.
 template <typename Body>
 void with_lrn_form(const LrnParams& params, std::int64_t channels, const Body& body) {
   const auto with_pack = [&](auto n) {

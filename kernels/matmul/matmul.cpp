@@ -1,5 +1,5 @@
-// The definition of matmul, and the op on a CPU: oneDNN's matrix products in float32. bf16 operands are converted to
-// float32, so that every processor can multiply them.
+// The definition of matmul, and the op on a CPU, which uses oneDNN's matrix products in float32. bf16 operands are
+// converted to float32, so that every processor can multiply them.
 #include "kernels/matmul/matmul.h"
 
 #include <dnnl.hpp>
@@ -119,8 +119,8 @@ MatmulOperand transposed(MatmulOperand operand) {
   return {operand.tensor, operand.columns, operand.rows, !operand.transposed};
 }
 
-/// The product that computes a gradient, c = a b. If the memory of c is transposed, the product computes the transpose,
-/// b^T a^T.
+/// Returns the product c = a b that computes a gradient. If the memory of c is transposed, the product computes the
+/// transpose, b^T a^T.
 MatmulProduct gradient_product(const MatmulOperand& a, const MatmulOperand& b, const MatmulOperand& c,
                                std::int64_t count) {
   if (!c.transposed) return {a, b, c, count};

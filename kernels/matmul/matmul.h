@@ -1,4 +1,5 @@
-// matmul: products of matrices, one for each sample and each index of the axes between the batch and the matrices.
+// matmul: products of matrices. There is one product for each sample and for each index of the axes between the batch
+// and the matrices.
 //
 //   y[..., r, c] = sum over i of a'[..., r, i] * b'[..., i, c]      a' = a, or a transposed; b' likewise
 //   da' = dy b'^T      db' = a'^T dy
@@ -6,7 +7,7 @@
 //   a': [batch, ..., m, k]   b': [batch, ..., k, n]   y: [batch, ..., m, n]
 //
 // If transpose_a is set, the last two axes of a are exchanged in memory: a is [batch, ..., k, m]. If transpose_b is
-// set, b is [batch, ..., n, k]. A product with a variable is dense. Source: the operator MatMul of ONNX.
+// set, b is [batch, ..., n, k]. For a product with a variable, use dense. Source: the operator MatMul of ONNX.
 #pragma once
 
 #include <string>
@@ -32,17 +33,17 @@ extern const OpType matmul_op;
 /// An operand of a batch of products: a tensor [count, rows, columns], or its transpose.
 struct MatmulOperand {
   Tensor tensor;
-  std::int64_t rows = 0, columns = 0;  ///< extents in the product
-  bool transposed = false;             ///< the memory is [count, columns, rows]
+  std::int64_t rows = 0, columns = 0;  ///< extents that the operand has in the product
+  bool transposed = false;             ///< true: the memory is [count, columns, rows]
 };
 
-/// c = a b, for `count` products.
+/// The products c = a b, `count` times.
 struct MatmulProduct {
-  MatmulOperand a, b, c;  ///< c is not transposed
+  MatmulOperand a, b, c;  ///< c must not be transposed
   std::int64_t count = 1;
 };
 
-/// The products of the op. The op does not compute a product if its c has no data.
+/// The products of the op. If the c of a product has no data, the op does not compute the product.
 struct MatmulProducts {
   MatmulProduct y, da, db;
 };

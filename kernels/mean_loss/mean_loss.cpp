@@ -1,5 +1,5 @@
-// The definition of mean_loss, and the op on a CPU. The op uses one thread, because a batch of outputs is small. The
-// sum has double precision.
+// The definition of mean_loss, and the op on a CPU. The op uses one thread, because a batch of outputs is small. It
+// sums in double precision.
 #include "kernels/mean_loss/mean_loss.h"
 
 #include <vector>
@@ -43,7 +43,7 @@ class MeanLossCpu final : public Op {
   }
 
  private:
-  /// Reads each row of outputs into `row_`, and calls element(b, j, target) for its elements and then end(b).
+  /// Reads each row of outputs into `row_`. Calls element(b, j, target) for each element of the row, and then end(b).
   template <typename Element, typename End>
   void for_each_row(const Element& element, const End& end) {
     const Mixing mixing = draw_mixing(mixing_, step_.batch.first_position);

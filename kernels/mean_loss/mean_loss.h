@@ -13,9 +13,9 @@
 //
 //   t[b, j] = lambda target[b, j] + (1 - lambda) target[a, j]             a = b - 1; for row 0: the last row
 //
-// lambda: drawn once per batch (kernels/shared/mixing.h); 1 without mixing. The targets are uint8 (0 or 1) or float32.
-// sigmoid_cross_entropy is binary cross-entropy with logits. Source of huber: Huber, "Robust estimation of a location
-// parameter", 1964.
+// lambda is drawn once per batch (kernels/shared/mixing.h). If there is no mixing, it is 1. The targets are uint8 (0 or
+// 1) or float32. sigmoid_cross_entropy is binary cross-entropy with logits. Source of huber: Huber, "Robust estimation
+// of a location parameter", 1964.
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -27,12 +27,12 @@ enum class MeanLossKind { sigmoid_cross_entropy, squared_error, absolute_error, 
 
 struct MeanLossParams {
   MeanLossKind kind = MeanLossKind::squared_error;
-  float delta = 1.0f;        ///< above 0; huber is linear for larger errors
-  MixingParams mixing = {};  ///< must equal the mixing of the images
+  float delta = 1.0f;        ///< above 0; for larger errors, huber is linear
+  MixingParams mixing = {};  ///< must be the same as the mixing of the images
 };
 
 /// `outputs`: [batch, n]. `targets`: a target of the graph, uint8 or float32 [n]. Returns the loss, []. Errors: failed
-/// (targets of another shape or type; delta is not above 0).
+/// (the targets have another shape or type; delta is not above 0).
 Value mean_loss(Graph& graph, const std::string& name, Value outputs, Value targets, const MeanLossParams& params);
 
 /// Tensors: inputs {z, targets}, outputs {loss}.

@@ -1,5 +1,5 @@
-// mean_loss in CUDA: one kernel. In training, the backward pass computes the loss too and writes the step sums, and
-// then the forward pass does no work.
+// mean_loss in CUDA: one kernel. In training, the backward pass also computes the loss and writes the step sums. The
+// forward pass then does no work.
 #include "kernels/mean_loss/mean_loss.h"
 #include "kernels/mean_loss/mean_loss_kernels.h"
 #include "kernels/shared/float_type.h"
@@ -25,7 +25,7 @@ class MeanLossCuda final : public Op {
     kernel_.block_sums = static_cast<double*>(block_sums_.data());
     kernel_.blocks_done = static_cast<std::uint32_t*>(blocks_done_.data());
     backward_ = kernel_;
-    backward_.loss = nullptr;  // the memory may already belong to another tensor
+    backward_.loss = nullptr;  // the memory may already hold another tensor
     if (tensors.input_gradients.empty()) return;
     backward_.gradient = static_cast<T*>(tensors.input_gradients.at(0).data);
     if (!tensors.step_sums.empty()) backward_.step_sums = tensors.step_sums.data();

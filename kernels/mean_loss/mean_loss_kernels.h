@@ -1,5 +1,5 @@
 // The losses of mean_loss as functors, on CPU and GPU: operator() is f, and slope is the derivative of f by the output.
-// The file also has the CUDA kernel. All its sums have a fixed order, so equal inputs give equal bits.
+// The file also has the CUDA kernel. All sums of the kernel have a fixed order, so equal inputs give equal bits.
 #pragma once
 
 #include <bit>
@@ -67,14 +67,14 @@ auto with_loss_function(const MeanLossParams& params, const Body& body) {
 }
 
 /// Computes the mean loss. Optional outputs: the gradient and the step sums. Each block computes some elements. The
-/// last block to finish adds up the results of all blocks. T: float or Bf16. Target: uint8 or float. F: functor of the
-/// loss.
+/// block that finishes last adds up the results of all blocks. T: float or Bf16. Target: uint8 or float. F: functor of
+/// the loss.
 template <typename T, typename Target, typename F>
 struct MeanLossKernel {
   static constexpr int threads = 256;
   static constexpr int elements_per_thread = 4;
   static constexpr int fold_phases = std::countr_zero(static_cast<unsigned>(threads));
-  // After element_phase and after blocks_phase, fold_phases phases add the threads' sums.
+  // After element_phase, and again after blocks_phase, fold_phases phases add the threads' sums.
   static constexpr int element_phase = 0;
   static constexpr int done_phase = element_phase + 1 + fold_phases;
   static constexpr int blocks_phase = done_phase + 1;
@@ -92,7 +92,7 @@ struct MeanLossKernel {
   StepTable table;
   MixingParams mixing = {};
   double* block_sums = nullptr;          ///< [blocks]
-  std::uint32_t* blocks_done = nullptr;  ///< 0 between launches
+  std::uint32_t* blocks_done = nullptr;  ///< the value is 0 between launches
   float* loss = nullptr;                 ///< []; null: not computed
   T* gradient = nullptr;                 ///< [batch, columns]; null: not computed
   float* step_sums = nullptr;            ///< [step_sum_count]; null: not computed
@@ -141,7 +141,7 @@ struct MeanLossKernel {
     return sum;
   }
 
-  /// Stores the block's sum. Returns true in the last block to finish.
+  /// Stores the block's sum. Returns true in the block that finishes last.
   CARILLON_HOST_DEVICE bool finish_block(const Shared& shared, int block) const {
     block_sums[block] = shared.sums[0];
     return is_last_block(blocks_done, blocks());

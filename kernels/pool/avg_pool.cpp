@@ -1,5 +1,5 @@
-// The definition of avg_pool, and the op on a CPU. Forward gathers from a window's pixels and backward from a pixel's
-// windows, so that one thread writes each value.
+// The definition of avg_pool, and the op on a CPU. For each output, forward reads the pixels of its window. For each
+// pixel, backward reads the windows that contain it. Therefore only one thread writes each value.
 #include "kernels/pool/pool.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace carillon {
 namespace {
 
-/// Adds the channels of a pixel, times `factor`, to the sums. The first pixel overwrites the sums.
+/// Adds the products of a pixel's channels and `factor` to the sums. The first pixel overwrites the sums.
 template <typename T>
 [[gnu::always_inline]] inline void add_pixel(const T* __restrict from, float factor, std::int64_t channels, bool first,
                                              float* __restrict to) {
@@ -66,7 +66,7 @@ template <typename T>
           add_pixel(dy + (p * g.horizontal.output + q) * channels, share, channels, first, sums);
         }
       }
-      if (first) std::fill_n(sums, channels, 0.0f);  // the pixel is between windows, or after the last one
+      if (first) std::fill_n(sums, channels, 0.0f);  // the pixel is between two windows, or after the last window
       store_sums(sums, channels, dx);
     }
   }
@@ -145,7 +145,7 @@ class AvgPoolDefinition final : public OpDefinition {
 
 const OpTraits avg_pool_traits{.samples_are_independent = true};
 
-/// The shape of `x`, [batch, height, width, channels].
+/// Returns the shape of `x`, [batch, height, width, channels].
 Shape image_shape(const Graph& graph, const std::string& name, Value x) {
   const Shape shape = graph.shape(x);
   if (shape.rank() != 4) fail(ExitCode::failed, "avg_pool {}: input {} is not [n, h, w, c]", name, shape.text());

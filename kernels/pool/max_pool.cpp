@@ -1,5 +1,6 @@
 // The definition of max_pool, and the op on a CPU. Forward stores the position of each maximum, one byte per output.
-// Backward gathers from these positions, so that every input gradient is written once and threads do not conflict.
+// For each input, backward reads these positions, so that each input gradient is written once and threads do not
+// conflict.
 #include "kernels/pool/pool.h"
 
 #include <algorithm>
@@ -15,16 +16,16 @@
 namespace carillon {
 namespace {
 
-/// Returns the number that a value stores. Compilers vectorise a choice between numbers, but not a choice between
+/// Returns the number that a value stores. Compilers can vectorise a choice between numbers, but not a choice between
 /// structs.
 [[gnu::always_inline]] inline float& stored(float& value) { return value; }
 [[gnu::always_inline]] inline std::uint16_t& stored(Bf16& value) { return value.bits; }
 [[gnu::always_inline]] inline float stored(const float& value) { return value; }
 [[gnu::always_inline]] inline std::uint16_t stored(const Bf16& value) { return value.bits; }
 
-/// Whether x replaces the maximum of a window. A NaN counts as larger than any number, so it stays the maximum.
+/// True if x replaces the maximum of a window. A NaN counts as larger than any number, so it stays the maximum.
 [[gnu::always_inline]] inline bool replaces(float x, float maximum) { return (x > maximum) | (x != x); }
-/// The same test for bf16 values. The function compares 16-bit integers, because a vector holds more 16-bit integers
+/// As the function above, for bf16 values. It compares 16-bit integers, because a vector holds more 16-bit integers
 /// than floats. The integers are made from the sign and the other bits of the values, and have the same order as the
 /// values. A NaN of either sign becomes a number above infinity.
 [[gnu::always_inline]] inline bool replaces(Bf16 x, Bf16 maximum) {
@@ -110,7 +111,7 @@ template <typename T>
     for (std::int64_t w = 0; w < g.horizontal.input; ++w, dx += channels) {
       const Interval<std::int64_t> qs = windows_over(g.horizontal, w);
       const std::int64_t windows = length_of(ps) * length_of(qs);
-      if (windows == 0) std::fill_n(dx, channels, T{});  // the pixel is between windows, or after the last one
+      if (windows == 0) std::fill_n(dx, channels, T{});  // the pixel is between two windows, or after the last window
       float* const sums = sums_of(dx, scratch);
       bool first = true;
       for (std::int64_t p = ps.first; p < ps.last; ++p) {
@@ -234,7 +235,7 @@ class MaxPoolDefinition final : public OpDefinition {
     return std::make_shared<MaxPoolDefinition>(form);
   }
   std::shared_ptr<const OpDefinition> summing_gradients() const {
-    if (form_.has_biases) return nullptr;  // the kernel that sums the biases' gradient reads one gradient
+    if (form_.has_biases) return nullptr;  // refused: the kernel that sums the biases' gradient reads only one gradient
     MaxPoolForm form = form_;
     form.has_second_gradient = true;
     return std::make_shared<MaxPoolDefinition>(form);
@@ -268,7 +269,7 @@ Value max_pool(Graph& graph, const std::string& name, Value x, const MaxPoolPara
   const Shape input = graph.shape(x);
   if (input.rank() != 4) fail(ExitCode::failed, "max_pool {}: input {} is not [n, h, w, c]", name, input.text());
   const auto [vertical, horizontal] = params.windows(input);
-  constexpr std::int64_t most_positions = 256;  // a position is stored in one byte
+  constexpr std::int64_t most_positions = 256;  // the limit exists because a position is stored in one byte
   if (vertical.window * horizontal.window > most_positions) {
     fail(ExitCode::failed, "max_pool {}: the window {} x {} has more than {} positions", name, vertical.window,
          horizontal.window, most_positions);

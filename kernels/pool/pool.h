@@ -22,20 +22,22 @@ namespace carillon {
 //
 // A NaN in a window makes its y NaN.
 //
-// Passes fuse a ReLU before the op into the op (src/graph/passes.h). ReLU before or after the pooling gives the same
-// values and gradients. After the pooling, the ReLU processes a quarter of the elements (stride 2), and backward does
-// not need the activations of the previous layer. On a GPU, passes also fuse the biases of a convolution before the op
-// into the op. Rounding preserves order, so the largest value plus b is the largest sum. If adding b makes several
-// values equal, the gradient goes to the value that was the largest before the addition.
+// Passes fuse a ReLU before the op into the op (src/graph/passes.h). A ReLU before the pooling and a ReLU after the
+// pooling give the same values and gradients. After the pooling, the ReLU processes only a quarter of the elements
+// (stride 2), and backward does not need the activations of the previous layer. On a GPU, passes also fuse the biases
+// of a convolution before the op into the op. Rounding preserves order, so the largest value plus b is the largest sum.
+// If several values become equal when b is added, the value that was the largest before the addition gets the gradient.
 
 struct MaxPoolParams {
-  std::int64_t window = 0;  ///< height, and width if window_width is 0; 0: the whole image, without padding
+  std::int64_t window = 0;  ///< height of the window, and also its width if window_width is 0; 0: the whole image,
+                            ///< without padding
   std::int64_t stride = 1;
   Padding padding = Padding::same;
-  std::int64_t window_width = 0, stride_width = 0;  ///< 0: equal to window, stride
-  std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}, replaces `padding` unless empty
+  std::int64_t window_width = 0, stride_width = 0;  ///< 0: the same as window, stride
+  std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}; replaces `padding` if it is not
+                                                    ///< empty
 
-  /// The windows over images [batch, height, width, channels]. Errors: as slide_over.
+  /// Returns the windows over images [batch, height, width, channels]. Errors: as slide_over.
   ImageWindows windows(const Shape& input) const {
     if (window == 0)
       return slide_over(input[1], input[2], {input[1], input[2], input[1], input[2], Padding::valid, {}});
@@ -53,26 +55,27 @@ struct MaxPoolParams {
   }
 };
 
-/// Errors: failed (x is not [batch, height, width, channels], the window has more than 256 positions, the padding is
+/// Errors: failed (x is not [batch, height, width, channels]; the window has more than 256 positions; the padding is
 /// not smaller than the window).
 Value max_pool(Graph& graph, const std::string& name, Value x, const MaxPoolParams& params);
 extern const OpType max_pool_op;
 
-/// The pooling for tensors of known shapes.
+/// The pooling, for tensors of known shapes.
 struct MaxPoolGeometry {
   SlidingWindow vertical, horizontal;
   bool relu = false;
 };
 
-/// What passes make of a max_pool on a GPU.
+/// The changes that passes make to a max_pool on a GPU.
 struct MaxPoolForm {
   MaxPoolGeometry geometry;
-  bool has_biases = false;           ///< the op adds biases, see above
-  bool has_second_gradient = false;  ///< the gradient of y is the sum of the gradients of outputs 0 and 1; no biases
+  bool has_biases = false;           ///< true: the op adds biases (see above)
+  bool has_second_gradient = false;  ///< true: the gradient of y is the sum of the gradients of outputs 0 and 1; there
+                                     ///< are no biases
 };
 
-/// Tensors: inputs {x}, outputs {y}, or with a second gradient {y, second}, parameters none or {b} [channels]. The op
-/// neither reads nor writes `second`; it reads its gradient.
+/// Tensors: inputs {x}; outputs {y}, or {y, second} if there is a second gradient; no parameters, or {b} [channels].
+/// The op neither reads nor writes `second`, but it reads the gradient of `second`.
 std::unique_ptr<Op> make_max_pool_cuda(const MaxPoolForm& form, const OpContext& context, const OpTensors& tensors);
 
 // avg_pool: the mean of each window, for each channel. global_avg_pool: the mean of each image, for each channel.
@@ -80,18 +83,20 @@ std::unique_ptr<Op> make_max_pool_cuda(const MaxPoolForm& form, const OpContext&
 //   y[n,p,q,c] = sum over i,j of x[n, p*s + i - before, q*s + j - before, c] / k[p,q]
 //   dx[n,h,w,c] = sum over the windows (p,q) that contain (h,w) of dy[n,p,q,c] / k[p,q]
 //
-// k[p,q]: number of positions of the window inside x, as in TensorFlow (PyTorch: count_include_pad=False). With
-// counts_padding, k is the number of all positions of the window (PyTorch's default: count_include_pad=True).
+// k[p,q] is the number of positions of the window that are inside x, as in TensorFlow (PyTorch:
+// count_include_pad=False). If counts_padding is true, k is the number of all positions of the window (PyTorch's
+// default: count_include_pad=True).
 
 struct AvgPoolParams {
-  std::int64_t window = 0;  ///< height, and width if window_width is 0
+  std::int64_t window = 0;  ///< height of the window, and also its width if window_width is 0
   std::int64_t stride = 1;
   Padding padding = Padding::same;
-  bool counts_padding = false;                      ///< the mean counts positions of padding
-  std::int64_t window_width = 0, stride_width = 0;  ///< 0: equal to window, stride
-  std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}, replaces `padding` unless empty
+  bool counts_padding = false;                      ///< true: the mean also counts positions in the padding
+  std::int64_t window_width = 0, stride_width = 0;  ///< 0: the same as window, stride
+  std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}; replaces `padding` if it is not
+                                                    ///< empty
 
-  /// The windows over images [batch, height, width, channels]. Errors: as slide_over.
+  /// Returns the windows over images [batch, height, width, channels]. Errors: as slide_over.
   ImageWindows windows(const Shape& input) const {
     return slide_over(input[1], input[2], {window, window_width, stride, stride_width, padding, pads});
   }
@@ -108,15 +113,15 @@ struct AvgPoolParams {
   }
 };
 
-/// Errors: failed (x is not [batch, height, width, channels], the window does not fit, the padding is not smaller
-/// than the window).
+/// Errors: failed (x is not [batch, height, width, channels]; the window does not fit; the padding is not smaller than
+/// the window).
 Value avg_pool(Graph& graph, const std::string& name, Value x, const AvgPoolParams& params);
 extern const OpType avg_pool_op;
 /// Errors: failed (x is not [batch, height, width, channels]).
 Value global_avg_pool(Graph& graph, const std::string& name, Value x);
 extern const OpType global_avg_pool_op;
 
-/// The pooling for tensors of known shapes.
+/// The pooling, for tensors of known shapes.
 struct AvgPoolGeometry {
   SlidingWindow vertical, horizontal;
   bool counts_padding = false;

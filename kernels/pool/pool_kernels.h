@@ -1,6 +1,6 @@
-// The kernels of pooling on a GPU. A thread processes a pack of n channels, of an output pixel in forward and of an
-// input pixel in backward. avg_pool adds values, and the backward pass of max_pool adds gradients, in the same order as
-// on a CPU.
+// The kernels of pooling on a GPU. In forward, a thread processes a pack of n channels of an output pixel. In backward,
+// it processes a pack of n channels of an input pixel. avg_pool adds values, and the backward pass of max_pool adds
+// gradients, in the same order as on a CPU.
 #pragma once
 
 #include <algorithm>
@@ -13,16 +13,16 @@
 
 namespace carillon {
 
-/// fixed: the window's extents, or 0 for any extents. With a fixed window, all loads are issued before the first is
-/// used.
+/// fixed: the window's extents, or 0 for any extents. If the window is fixed, the thread issues all loads before it
+/// uses the first value.
 template <typename T, int n, int fixed>
 struct MaxPoolForward {
   PackedPool pool;
   bool relu;
-  const float* biases;  ///< [channels]; null: no biases
+  const float* biases;  ///< [channels]; null: there are no biases
   const T* x;           ///< [batch, height, width, channels]
   T* y;                 ///< [batch, output height, output width, channels]
-  std::uint8_t* where;  ///< [y]: i * window + j of the maximum; null: not computed
+  std::uint8_t* where;  ///< [y]: i * window + j of the maximum; null: the positions are not computed
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
     const auto& [vertical, horizontal, packs] = pool;
@@ -52,7 +52,8 @@ struct MaxPoolForward {
     CARILLON_HOST_DEVICE void take(const Pack<float, n>& values, int here) {
       for (int k = 0; k < n; ++k) {
         const float value = values.at[k];
-        if (first || value > largest.at[k] || value != value) {  // NaN counts as larger and stays
+        if (first || value > largest.at[k] || value != value) {  // NaN counts as larger than any number and stays the
+                                                                 // maximum
           largest.at[k] = value;
           position.at[k] = static_cast<std::uint8_t>(here);
         }
@@ -108,15 +109,15 @@ void with_fixed_window(const MaxPoolGeometry& geometry, const Body& body) {
   body(std::integral_constant<int, 0>{});
 }
 
-/// over: maximum number of windows over a pixel along each axis; the loads of these windows are issued together. 0: any
-/// number.
+/// over: largest number of windows that contain a pixel, along each axis; the loads of these windows are issued
+/// together. 0: any number.
 template <typename T, int n, int over>
 struct MaxPoolBackward {
   PackedPool pool;
-  const T* y;                 ///< [batch, output height, output width, channels]; null without a ReLU
+  const T* y;                 ///< [batch, output height, output width, channels]; null if there is no ReLU
   const T* dy;                ///< [y]
-  const T* second;            ///< [y]: the gradient of y is dy + second, rounded to T; null: dy only
-  const std::uint8_t* where;  ///< [y], of MaxPoolForward
+  const T* second;            ///< [y]: the gradient of y is dy + second, rounded to T; null: the gradient is dy
+  const std::uint8_t* where;  ///< [y]: the positions that MaxPoolForward stored
   T* dx;                      ///< [batch, height, width, channels]
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
@@ -193,7 +194,8 @@ struct MaxPoolBackward {
 };
 
 /// Calls body(std::integral_constant<int, over>). `over` is the largest number of windows that contain a pixel, along
-/// each axis, if this number is 1 or 2, as for windows of 2x2 and 3x3 with stride 2. Otherwise `over` is 0.
+/// each axis. If this number is above 2, `over` is 0. For example, `over` is 1 or 2 for windows of 2x2 and 3x3 with
+/// stride 2.
 template <typename Body>
 void with_windows_over(const MaxPoolGeometry& geometry, const Body& body) {
   const auto over = [](const SlidingWindow& axis) { return (axis.window + axis.stride - 1) / axis.stride; };

@@ -33,7 +33,7 @@ CARILLON_SIMD void scale_rows(ElementPointer from, const float* gamma, std::size
       });
 }
 
-/// Adds dy x of `count` rows to `sums`. Writes dx if `wants_dx`.
+/// Adds the products dy x of `count` rows to `sums`. Writes dx if `wants_dx` is true.
 template <std::size_t count, bool wants_dx, typename T>
 [[gnu::always_inline]] inline void add_rows(const T* __restrict x, const T* __restrict dy,
                                             const float* __restrict gamma, std::size_t channels, float* __restrict sums,
@@ -63,7 +63,7 @@ template <bool wants_dx, typename T>
   }
 }
 
-/// Sets `sums` to the sums of dy x. dx: null if dx is not computed.
+/// Sets `sums` to the sums of dy x. dx is null if it is not computed.
 CARILLON_SIMD void backward_rows(ElementPointer x, ElementPointer dy, const float* gamma, std::size_t rows,
                                  std::size_t channels, float* sums, ElementPointer dx) {
   std::fill_n(sums, channels, 0.0f);
@@ -118,7 +118,7 @@ class ScaleChannelsCpu final : public Op {
 
   OpTensors tensors_;
   std::size_t channels_, rows_;
-  RowBlocks blocks_;         ///< blocks of the backward pass
+  RowBlocks blocks_;         ///< the blocks of the backward pass
   std::vector<float> sums_;  ///< [blocks, channels], in training
 };
 
@@ -139,7 +139,7 @@ class ScaleChannelsDefinition final : public OpDefinition {
     const bool can_add = device == DeviceKind::cuda && !has_addend_ && !is_switched_off("fused_additions");
     return can_add ? std::make_shared<ScaleChannelsDefinition>(true) : nullptr;
   }
-  /// The addend has the gradient of the output, which backward leaves unchanged.
+  /// The gradient of the addend is the gradient of the output, which backward does not change.
   std::optional<int> gradient_shares_output(int input) const override {
     return has_addend_ && input == 1 ? std::optional(0) : std::nullopt;
   }

@@ -1,4 +1,4 @@
-// scale_channels: multiplies each channel by a factor that is trained ("LayerScale").
+// scale_channels: multiplies each channel by a trained factor ("LayerScale").
 //
 //   y[r,c] = x[r,c] gamma[c]
 //   dx[r,c] = dy[r,c] gamma[c]          dgamma[c] = sum over r of dy[r,c] x[r,c]
@@ -14,7 +14,7 @@
 namespace carillon {
 
 struct ScaleChannelsParams {
-  float initial_factor = 1e-6f;  ///< initial factor of every channel
+  float initial_factor = 1e-6f;  ///< initial value of every channel's factor
 
   template <typename Fields>
   void visit(Fields& fields) {
@@ -28,8 +28,8 @@ extern const OpType scale_channels_op;
 
 /// Tensors: inputs {x}, outputs {y}, parameters {gamma}.
 std::unique_ptr<Op> make_scale_channels_cpu(const OpContext& context, const OpTensors& tensors);
-/// Tensors: as on a CPU, or inputs {x, addend}: y = x gamma + addend. The gradient of the addend is in the memory of
-/// the gradient of y.
+/// Tensors: as on a CPU, or with inputs {x, addend}: y = x gamma + addend. The gradient of the addend is in the memory
+/// of the gradient of y.
 std::unique_ptr<Op> make_scale_channels_cuda(const OpContext& context, const OpTensors& tensors);
 
 }  // namespace carillon

@@ -1,5 +1,6 @@
-// scale_channels on a GPU: one kernel forward, two backward, or one backward if only dx is wanted. If the op that
-// produces x has biases, backward also sums the columns of dx. These sums are the gradient of the biases.
+// scale_channels on a GPU: one kernel in forward, and two in backward. If only dx is wanted, backward has one kernel.
+// If the op that produces x has biases, backward also sums the columns of dx. These sums are the gradient of the
+// biases.
 #include "kernels/scale_channels/scale_channels.h"
 #include "kernels/scale_channels/scale_channels_kernels.h"
 #include "kernels/shared/block_kernel.h"

@@ -12,14 +12,14 @@
 
 namespace carillon {
 
-/// Multiplies rows by gamma: to = from gamma, or with has_addend from gamma + addend.
+/// Multiplies rows by gamma: to = from gamma. If has_addend is true, to = from gamma + addend.
 template <typename T, int n, bool has_addend = false>
 struct ScaleChannelsRows {
   PackedRows<n> at;
   const float* gamma = nullptr;  ///< [channels]
   const T* from = nullptr;       ///< [rows, channels]
   T* to = nullptr;               ///< [rows, channels]
-  const T* addend = nullptr;     ///< [rows, channels], with has_addend
+  const T* addend = nullptr;     ///< [rows, channels], if has_addend is true
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {
     const Pack<float, n> factors = load<n>(gamma + at.column(index));
@@ -42,12 +42,12 @@ struct ScaleChannelsRows {
   }
 };
 
-/// The terms of ColumnSums; also writes dx. first: sum of dx before dx is rounded to T, second: sum of dy x.
+/// The terms of ColumnSums. Also writes dx. first: sum of dx before dx is rounded to T; second: sum of dy x.
 template <typename T, int n>
 struct ScaleChannelsGradients {
   const float* gamma = nullptr;         ///< [channels]
   const T *x = nullptr, *dy = nullptr;  ///< [rows, channels]
-  T* dx = nullptr;                      ///< [rows, channels]; null: not computed
+  T* dx = nullptr;                      ///< [rows, channels]; null: dx is not computed
   std::uint32_t channels = 0;
 
   struct Fixed {

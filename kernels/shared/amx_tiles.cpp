@@ -11,8 +11,8 @@ namespace {
 #define CARILLON_WITH_TILES __attribute__((target("amx-tile,amx-bf16")))
 
 constexpr int tiles = 8;
-// Tiles 0 to 5 hold the sums; a product uses as many tiles as it has sums. GCC takes only literals as tile numbers.
-#define CARILLON_SECOND_RIGHT_TILE 5  // with at most four sums
+// Tiles 0 to 5 hold the sums; a product uses one tile for each of its sums. GCC accepts only literals as tile numbers.
+#define CARILLON_SECOND_RIGHT_TILE 5  // if there are at most four sums
 #define CARILLON_LEFT_TILE 6
 #define CARILLON_RIGHT_TILE 7
 
@@ -48,9 +48,9 @@ inline void compiler_barrier(const void* memory) { asm volatile("" : : "r"(memor
     CARILLON_MULTIPLY(m, CARILLON_RIGHT_TILE); \
   } while (false)
 
-// With three left tiles and two panels, six sums and a left tile leave one tile for two right tiles. Therefore the
-// products are ordered so that consecutive products share an operand. A step loads both right tiles twice, the second
-// time from the first-level cache.
+// If there are three left tiles and two panels, six sums and one left tile use seven tiles. Only one tile is left for
+// the two right tiles. Therefore the products are ordered so that consecutive products share an operand. A step loads
+// both right tiles twice, and the second time they are in the first-level cache.
 template <int count, int panels>
 CARILLON_WITH_TILES void multiply(const TileProduct& p) {
   constexpr long row_bytes = 64;

@@ -1,5 +1,5 @@
-// Chooses an implementation of an op. on_device chooses by the context's device. for_isa chooses by the CPU's
-// instruction set, among the versions of a kernel in a *_simd.cpp (simd.h).
+// Chooses an implementation of an op. on_device chooses it by the context's device. for_isa chooses one of the versions
+// of a kernel in a *_simd.cpp (simd.h) by the CPU's instruction set.
 #pragma once
 
 #include <memory>

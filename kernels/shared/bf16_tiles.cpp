@@ -1,4 +1,4 @@
-// The tile kernels of an instruction set, and the products and conversions by AVX512-BF16.
+// The tile kernels of an instruction set. Also the products and conversions that use AVX512-BF16.
 #include "kernels/shared/bf16_tiles.h"
 
 #if defined(__x86_64__)
@@ -45,8 +45,8 @@ CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) void add_tile(co
   }
 }
 
-/// Adds the products of one left tile (number m of each step) and one panel, from step `step` to the end of the chain.
-/// Keeps the sums in registers. Returns the first step of the next chain.
+/// Adds the products of one left tile (number m of each step) and one panel. Begins at step `step`, and ends at the end
+/// of the chain. Keeps the sums in registers. Returns the first step of the next chain.
 CARILLON_WITH_AVX512_BF16 std::int64_t add_chain(const TileProduct& p, int m, int panel, std::int64_t step,
                                                  bool overwrites) {
   const Bf16* const right = p.right + panel * p.panel_stride;
@@ -66,7 +66,7 @@ CARILLON_WITH_AVX512_BF16 std::int64_t add_chain(const TileProduct& p, int m, in
   return step;
 }
 
-/// 16 sums plus `addend`, then with `relu` max(., 0).
+/// Returns 16 sums plus `addend`. If `relu` is true, returns max(., 0) of the result.
 CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) __m512 with_addend(const float* sums, __m512 addend,
                                                                                    bool relu) {
   const __m512 values = _mm512_add_ps(_mm512_loadu_ps(sums), addend), zero = _mm512_setzero_ps();
@@ -76,7 +76,7 @@ CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) __m512 with_adde
 typedef std::uint16_t Halves __attribute__((vector_size(32)));
 typedef std::uint32_t Words __attribute__((vector_size(64)));
 
-/// 16 values of bf16 as floats.
+/// Returns 16 bf16 values as floats.
 CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) __m512 widened(__m256i values) {
   return (__m512)(__builtin_convertvector((Halves)values, Words) << 16);
 }
@@ -93,7 +93,7 @@ void multiply_avx512_bf16(const TileProduct& p) {
   }
 }
 
-// Two panels are written together, because 32 columns can be a whole cache line.
+// Two panels are written together, because their 32 columns can be a whole cache line.
 CARILLON_WITH_AVX512_BF16 void write_rounded_avx512_bf16(const float* sums, const RoundedWrite& write,
                                                          const TileTarget<Bf16>& target) {
   const auto mask = static_cast<__mmask32>((std::uint64_t{1} << target.columns) - 1);

@@ -1,14 +1,13 @@
-// Bf16TileKernels: products of tiles of bf16 with float32 sums, and the packing of their operands. The sums have the
-// same bits as the sums of AMX's instruction TDPBF16PS, except for Isa::avx512_bf16
-// (multiply_avx512_bf16).
+// Bf16TileKernels: products of bf16 tiles with float32 sums, and the packing of their operands. The sums have the same
+// bits as the sums of AMX's instruction TDPBF16PS, except for Isa::avx512_bf16 (multiply_avx512_bf16).
 //
 // A left tile has 16 rows of 32 elements. A right tile has 32 rows of 16 elements, stored in pairs of rows: [16
 // pairs][16 columns][2]. The product of a left tile and a right tile changes 16 x 16 sums:
 //   sums[r][n] = sums[r][n] + (sum over even k of left[r][k] * right[k][n]  +  the same over odd k)
-// Each inner sum is a chain of fused multiply-adds in ascending k. The sum of both chains is rounded. Then its addition
-// to the old sum is rounded. Denormals count as zero, as operands and as results. The emulation computes the same bits
-// on every processor, if the threads flush denormals (src/core/process.h). The threads of a CpuDevice do this.
-// Infinities follow IEEE rules; a NaN stays a NaN.
+// Each inner sum is a chain of fused multiply-adds in ascending k. The sum of both chains is rounded. Then it is added
+// to the old sum, and the result is rounded. Denormal operands and denormal results count as zero. The emulation
+// computes the same bits on every processor, if the threads flush denormals (src/core/process.h). The threads of a
+// CpuDevice do this. Infinities follow IEEE rules; a NaN stays a NaN.
 //
 // Source: Intel, "Architecture Instruction Set Extensions Programming Reference", TDPBF16PS.
 #pragma once
@@ -21,21 +20,24 @@
 
 namespace carillon {
 
-inline constexpr std::int64_t tile_rows = 16, tile_depth = 32;  ///< rows of a left tile, elements of a row
+inline constexpr std::int64_t tile_rows = 16, tile_depth = 32;  ///< number of rows of a left tile, and number of
+                                                                ///< elements of a row
 inline constexpr std::int64_t tile_elements = tile_rows * tile_depth, tile_sums = tile_rows * tile_rows;
 
-/// A product of tiles in `steps` steps. Each step multiplies up to most_left(panels) left tiles by one right tile of
-/// each panel. There are one or two panels. A panel consists of the right tiles for 16 columns of the result.
+/// Describes a product of tiles in `steps` steps. Each step multiplies up to most_left(panels) left tiles by one right
+/// tile of each panel. There are one or two panels. A panel consists of the right tiles for 16 columns of the result.
 struct TileProduct {
-  static constexpr std::int64_t most_sums = 6;  ///< left tiles * panels
+  static constexpr std::int64_t most_sums = 6;  ///< largest product of the number of left tiles and the number of
+                                                ///< panels
   static constexpr std::int64_t most_left(std::int64_t panels) { return most_sums / panels; }
 
-  int count = 0;   ///< left tiles in a step
-  int panels = 1;  ///< right tiles in a step
+  int count = 0;   ///< number of left tiles in a step
+  int panels = 1;  ///< number of right tiles in a step
   std::int64_t steps = 0;
-  const Bf16* const* left = nullptr;            ///< [steps][count]
-  const Bf16* right = nullptr;                  ///< right tiles of the first panel
-  std::int64_t panel_stride = 0;                ///< distance of both panels' right tiles, in elements
+  const Bf16* const* left = nullptr;            ///< the left tiles, [steps][count]
+  const Bf16* right = nullptr;                  ///< the right tiles of the first panel
+  std::int64_t panel_stride = 0;                ///< distance from the right tiles of the first panel to those of the
+                                                ///< second panel, in elements
   const std::int64_t* right_offsets = nullptr;  ///< [steps], in elements from `right`
   float* sums = nullptr;                        ///< [count][panels][16][16]
   bool add = false;                             ///< true: add to `sums`; false: overwrite them
@@ -58,15 +60,16 @@ struct TileList {
   }
 };
 
-/// Up to 16 rows, `stride` elements apart. Missing rows count as zeros. T: float or Bf16.
+/// Up to 16 rows. The distance from one row to the next is `stride` elements. Missing rows count as zeros. T: float or
+/// Bf16.
 template <typename T>
 struct TileSource {
   const T* rows = nullptr;
   std::int64_t stride = 0, count = 0;
 };
 
-/// Destination of the sums of one or two panels, [panels][16][16]: `columns` elements in each of `count` rows. Rows are
-/// `stride` elements apart.
+/// The place to which the sums of one or two panels, [panels][16][16], are written: `columns` elements in each of
+/// `count` rows. The distance from one row to the next is `stride` elements.
 template <typename T>
 struct TileTarget {
   T* rows = nullptr;
@@ -75,9 +78,9 @@ struct TileTarget {
 
 /// Options of write_rounded.
 struct RoundedWrite {
-  const float* bias = nullptr;  ///< biases of the target's columns; null: no biases
-  bool relu = false;            ///< max(., 0); NaN stays NaN
-  bool accumulate = false;      ///< add to the target's values; not with a bias or ReLU
+  const float* bias = nullptr;  ///< the biases of the target's columns; null: there are no biases
+  bool relu = false;            ///< true: apply max(., 0); NaN stays NaN
+  bool accumulate = false;      ///< true: add to the target's values; not together with biases or a ReLU
   /// A hint: write with non-temporal stores if the instruction set and the alignment permit. end() completes them.
   bool non_temporal = false;
 };
@@ -95,26 +98,26 @@ struct Bf16TileKernels {
   void (*pack_left_floats)(const TileSource<float>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
   /// Writes the transposed source to to[c * stride + r], for `columns` columns c and 16 rows r.
   void (*pack_transposed)(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t stride);
-  /// Packs halves of right tiles, with the 16 rows as 8 pairs: for each block b of 16 columns, [8][16][2] at to + b *
+  /// Packs halves of right tiles. The 16 rows become 8 pairs: for each block b of 16 columns, [8][16][2] at to + b *
   /// tile_stride.
   void (*pack_right)(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
   void (*pack_right_floats)(const TileSource<float>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
   /// Turns a left tile into a right tile: the rows of the left tile become the columns of the right tile.
   void (*transpose_pairs)(Bf16* tile);
-  /// target = sums.
+  /// Writes target = sums.
   void (*write_sums)(const float* sums, const TileTarget<float>& target);
-  /// target = sums + bias, then max(., 0) with `relu`; with `accumulate`, target = target + sums. Each value is rounded
-  /// once.
+  /// Writes target = sums + bias. If `relu` is true, then applies max(., 0). If `accumulate` is true, writes target =
+  /// target + sums. Each value is rounded once.
   void (*write_rounded)(const float* sums, const RoundedWrite& write, const TileTarget<Bf16>& target);
 };
 
 /// Returns the kernels of the instruction set. The kernels multiply with the tile instructions for Isa::amx, and with
-/// VDPBF16PS for Isa::avx512_bf16. For other instruction sets the products are emulated, and are slower than float32
-/// products.
+/// VDPBF16PS for Isa::avx512_bf16. For all other instruction sets, they emulate the products, which are then slower
+/// than float32 products.
 const Bf16TileKernels& bf16_tile_kernels(Isa isa);
 
-// Functions of Bf16TileKernels that use instructions for bf16: AMX (Isa::amx; src/device/device.cpp asks Linux for
-// permission), and AVX512-BF16 (Isa::avx512_bf16 and above).
+// Functions of Bf16TileKernels that use instructions for bf16. These are AMX (Isa::amx; src/device/device.cpp asks
+// Linux for permission) and AVX512-BF16 (Isa::avx512_bf16 and above).
 //
 // With AVX512-BF16, the thread must flush denormals (src/core/process.h): VDPBF16PS always flushes denormals, but the
 // additions to `sums` flush them only in such a thread.
@@ -127,25 +130,25 @@ void begin_amx_tiles();
 void end_amx_tiles();
 void multiply_amx_tiles(const TileProduct& product);
 
-/// The number of the chain to which a step belongs. The offset of the step's right tile determines it. A chain has at
-/// most 8 steps, i.e. 128 pairs of products. With a single chain for a whole weights' gradient, the relative error was
-/// 1.7e-6, but the tests permit 1e-6. A chain depends only on offsets: if a product omits steps, the other steps stay
-/// in their chains.
+/// Returns the number of the chain to which a step belongs. The offset of the step's right tile determines it. A chain
+/// has at most 8 steps, i.e. 128 pairs of products. Reason for the limit: with a single chain for a whole weights'
+/// gradient, the relative error was 1.7e-6, but the tests permit 1e-6. A chain depends only on offsets: if a product
+/// omits steps, the other steps stay in their chains.
 [[gnu::always_inline]] inline std::int64_t avx512_bf16_chain(std::int64_t right_offset) {
   return right_offset / (8 * tile_elements);
 }
 
-/// Bf16TileKernels::multiply with the instruction VDPBF16PS. The sum of a chain of steps begins at zero. For each pair
-/// (k, k + 1), in ascending order, the sum receives two fused multiply-adds: first the product of k + 1, then the
-/// product of k. At the end of the chain, the sum is added to `sums`. Denormals count as zero, as operands and as
-/// results. Compared with float32, an AMD Zen 4 computes twice as many products per second
-/// (docs/lab-notes/2026-11-26-bf16-with-avx512-bf16.md), and an Intel Emerald Rapids half as many. Source: Intel,
-/// "Architecture Instruction Set Extensions Programming Reference", VDPBF16PS.
+/// Implements Bf16TileKernels::multiply with the instruction VDPBF16PS. The sum of a chain of steps begins at zero. For
+/// each pair (k, k + 1), in ascending order, the sum receives two fused multiply-adds: first the product of k + 1, then
+/// the product of k. At the end of the chain, the sum is added to `sums`. Denormal operands and denormal results count
+/// as zero. Compared with products in float32, an AMD Zen 4 computes twice as many of these products per second
+/// (docs/lab-notes/2026-11-26-bf16-with-avx512-bf16.md), and an Intel Emerald Rapids computes half as many. Source:
+/// Intel, "Architecture Instruction Set Extensions Programming Reference", VDPBF16PS.
 void multiply_avx512_bf16(const TileProduct& product);
-/// Bf16TileKernels::write_rounded with AVX512-BF16's conversion, which flushes denormals. With `non_temporal`, the
-/// function uses non-temporal stores if there are 32 columns and each row starts at a multiple of 64 bytes.
+/// Implements Bf16TileKernels::write_rounded with AVX512-BF16's conversion, which flushes denormals. If `non_temporal`
+/// is true, there are 32 columns and each row starts at a multiple of 64 bytes, uses non-temporal stores.
 void write_rounded_avx512_bf16(const float* sums, const RoundedWrite& write, const TileTarget<Bf16>& target);
-/// Bf16TileKernels::end: completes the non-temporal stores.
+/// Implements Bf16TileKernels::end: completes the non-temporal stores.
 void complete_non_temporal_stores();
 
 }  // namespace carillon

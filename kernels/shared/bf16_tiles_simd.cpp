@@ -1,4 +1,4 @@
-// Bf16TileKernels without tile instructions, and the packing for processors with and without them.
+// Bf16TileKernels without tile instructions. Also the packing, for processors with and without tile instructions.
 #include "kernels/shared/bf16_tiles.h"
 #include "kernels/shared/simd.h"
 
@@ -11,14 +11,14 @@ typedef std::uint16_t NarrowInts __attribute__((vector_size(lanes * sizeof(std::
 typedef std::uint16_t Halves __attribute__((vector_size(16 * sizeof(std::uint16_t))));
 constexpr int columns_of_tile = 16, vectors = columns_of_tile / lanes;
 
-/// Denormals become signed zeros.
+/// Denormals become zeros with the same sign.
 CARILLON_INLINE Floats flushed(Floats x) {
   const Ints bits = (Ints)x;
   const Ints is_small = (bits & 0x7f800000) == 0;
   return (Floats)(bits & ~(is_small & 0x7fffffff));
 }
 
-/// a * b + c with one rounding on every instruction set.
+/// Computes a * b + c with one rounding, on every instruction set.
 CARILLON_INLINE Floats fused(Floats a, Floats b, Floats c) {
 #if defined(__AVX2__)
   return fma(a, b, c);
@@ -39,7 +39,7 @@ CARILLON_INLINE float widened(Bf16 value) {
 
 CARILLON_INLINE float widened(float value) { return value; }
 
-/// A right tile as floats, even rows and odd rows separately.
+/// A right tile as floats. Even rows and odd rows are separate.
 struct WidenedTile {
   Floats even[16][vectors], odd[16][vectors];
 };
@@ -84,7 +84,8 @@ void multiply(const TileProduct& p) {
   }
 }
 
-/// Returns the same result as to_bf16 (src/core/bf16.h). This file has its own copy: see simd.h.
+/// Returns the same result as to_bf16 (src/core/bf16.h). This file has its own copy of that function; simd.h states the
+/// reason.
 CARILLON_INLINE std::uint32_t rounded_bits(float value) {
   std::uint32_t bits;
   __builtin_memcpy(&bits, &value, sizeof(bits));
@@ -93,7 +94,7 @@ CARILLON_INLINE std::uint32_t rounded_bits(float value) {
 }
 CARILLON_INLINE std::uint32_t rounded_bits(Bf16 value) { return value.bits; }
 
-/// Packs the first `count` elements, at most 32, and then zeros.
+/// Packs the first `count` elements, at most 32, and then packs zeros.
 template <typename T>
 CARILLON_INLINE void pack_row(const T* from, std::int64_t count, Bf16* to) {
   if (count >= 32) {
@@ -143,7 +144,7 @@ CARILLON_INLINE void transpose(Halves (&rows)[16]) {
   }
 }
 
-/// pack_transposed for columns `first` to `first` + 15, or to the last column.
+/// As pack_transposed, for the columns `first` to `first` + 15, or up to the last column.
 CARILLON_INLINE void pack_transposed_16(const TileSource<Bf16>& source, std::int64_t first, std::int64_t columns,
                                         Bf16* to, std::int64_t stride) {
   const std::int64_t width = columns - first < 16 ? columns - first : 16;
@@ -173,7 +174,7 @@ CARILLON_INLINE void merge_rows(__m512i* rows) {
   for (int i = 0; i < 8; ++i) rows[i] = merged[i];
 }
 
-/// Stores columns `column` and `column` + 8, which are the halves of `both`, if they exist.
+/// Stores columns `column` and `column` + 8, if they exist. They are the halves of `both`.
 CARILLON_INLINE void store_columns(__m512i both, std::int64_t column, std::int64_t columns, Bf16* to,
                                    std::int64_t stride) {
   const __m256i first = __builtin_shufflevector(both, both, 0, 1, 2, 3),
@@ -182,9 +183,9 @@ CARILLON_INLINE void store_columns(__m512i both, std::int64_t column, std::int64
   if (column + 8 < columns) __builtin_memcpy(static_cast<void*>(to + (column + 8) * stride), &second, sizeof(second));
 }
 
-/// pack_transposed for columns `first` to `first` + 31, or to the last column. If 32 columns are a cache line, the
-/// function reads each cache line once. A second read would not find the line in the cache: rows are often a multiple
-/// of 4 KiB apart, and a first-level cache with 12 ways cannot hold 16 such lines.
+/// As pack_transposed, for the columns `first` to `first` + 31, or up to the last column. If 32 columns are a cache
+/// line, the function reads each cache line once. A second read would not find the line in the cache: rows are often a
+/// multiple of 4 KiB apart, and a first-level cache with 12 ways cannot hold 16 such lines.
 CARILLON_INLINE void pack_transposed_32(const TileSource<Bf16>& source, std::int64_t first, std::int64_t columns,
                                         Bf16* to, std::int64_t stride) {
   const __m512i lower_columns = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
@@ -232,8 +233,8 @@ CARILLON_INLINE void interleave(const Bf16* even, const Bf16* odd, Bf16* to) {
   __builtin_memcpy(static_cast<void*>(to + 16), &last, sizeof(last));
 }
 
-/// Packs rows `row` and `row` + 1 of a block of 16 columns. The block begins at column `first`; from there, `columns`
-/// columns exist.
+/// Packs rows `row` and `row` + 1 of a block of 16 columns. The block begins at column `first`. `columns`: number of
+/// columns that exist from there on.
 template <typename T>
 CARILLON_INLINE void pack_pair(const TileSource<T>& source, std::int64_t row, std::int64_t first, std::int64_t columns,
                                Bf16* to) {
@@ -247,7 +248,7 @@ CARILLON_INLINE void pack_pair(const TileSource<T>& source, std::int64_t row, st
   __builtin_memcpy(static_cast<void*>(to), both, sizeof(both));
 }
 
-// Packs two blocks at a time, so that it reads each cache line of bf16 once (see pack_transposed_32).
+// Packs two blocks at a time, so that it reads each cache line of bf16 values only once (see pack_transposed_32).
 template <typename T>
 void pack_right(const TileSource<T>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride) {
   for (std::int64_t first = 0; first < columns; first += 32) {
@@ -262,7 +263,7 @@ void pack_right(const TileSource<T>& source, std::int64_t columns, Bf16* to, std
 
 typedef std::uint32_t Pairs __attribute__((vector_size(16 * sizeof(std::uint32_t))));
 
-/// Each pass rotates the bits of (row, column); after four passes, rows are columns.
+/// Each pass rotates the bits of (row, column). After four passes, rows have become columns.
 void transpose_pairs(Bf16* tile) {
   Pairs rows[16];
   __builtin_memcpy(&rows, tile, sizeof(rows));
@@ -293,7 +294,7 @@ void write_sums(const float* sums, const TileTarget<float>& target) {
   }
 }
 
-/// rounded_bits of each value.
+/// Returns the rounded_bits of each value.
 CARILLON_INLINE NarrowInts rounded(Floats values) {
   const Words bits = (Words)values;
   const Words nearest = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, quiet = bits >> 16 | 0x40u;
@@ -301,7 +302,7 @@ CARILLON_INLINE NarrowInts rounded(Floats values) {
   return __builtin_convertvector((is_nan & quiet) | (~is_nan & nearest), NarrowInts);
 }
 
-/// Writes the first `columns` of 16 sums plus `addend`.
+/// Writes the first `columns` values of 16 sums plus `addend`.
 CARILLON_INLINE void write_row(const float* sums, const Floats (&addend)[vectors], bool with_relu, std::int64_t columns,
                                Bf16* to) {
   NarrowInts row[vectors];
@@ -312,7 +313,7 @@ CARILLON_INLINE void write_row(const float* sums, const Floats (&addend)[vectors
   __builtin_memcpy(static_cast<void*>(to), row, columns == 16 ? sizeof(row) : static_cast<std::size_t>(columns) * 2);
 }
 
-/// Loads `columns` values into a row of 16; the rest is 0. T: float or Bf16.
+/// Loads `columns` values into a row of 16 values; the other values are 0. T: float or Bf16.
 template <typename T>
 CARILLON_INLINE void load_row(const T* from, std::int64_t columns, Floats (&row)[vectors]) {
   float values[16] = {};

@@ -1,4 +1,4 @@
-// BlockKernel: a GPU kernel as a struct. The arithmetic of the kernel also runs on a CPU, for tests without a GPU.
+// BlockKernel: a GPU kernel as a struct. Tests without a GPU can run the arithmetic of the kernel on a CPU.
 //
 //   struct Shared;                   shared memory of a block
 //   static constexpr int threads;    threads of a block
@@ -7,8 +7,8 @@
 //   template <int phase>
 //   CARILLON_HOST_DEVICE void run(Shared&, int block, int thread) const;
 //
-// Threads pass values to later phases through Shared. A LoopedKernel is a second form, for blocks that repeat their
-// phases and threads that keep values in registers. In addition, it has
+// Threads pass values to later phases through Shared. A LoopedKernel is a second form of kernel: its blocks repeat
+// their phases, and its threads keep values in registers. In addition, it has
 //
 //   struct Private;                    values that a thread keeps from phase to phase; undefined at first
 //   int rounds() const;                rounds of each block; all phases run in each round
@@ -16,8 +16,8 @@
 //   template <int phase> void run(Shared&, Private&, int block, int thread, int round) const;
 //   template <int phase> void finish(Shared&, Private&, int block, int thread) const;
 //
-// kernels/shared/launch.cuh runs both on a GPU. tests/support/emulate.h runs them by loops over blocks and threads, in
-// any order of threads.
+// kernels/shared/launch.cuh runs both forms on a GPU. tests/support/emulate.h runs both forms as loops over blocks and
+// threads, in any order of threads.
 #pragma once
 
 #include <concepts>
@@ -28,7 +28,8 @@
 #include "carillon/core/error.h"
 #include "carillon/core/host_device.h"
 
-/// Before a loop: makes the CUDA compiler unroll the loop, so that an array that the loop indexes stays in registers.
+/// Write it before a loop: it makes the CUDA compiler unroll the loop, so that an array that the loop indexes stays in
+/// registers.
 #ifdef __CUDA_ARCH__
 #define CARILLON_UNROLL _Pragma("unroll")
 #else
@@ -58,7 +59,7 @@ concept LoopedKernel = requires(const K& kernel, typename K::Shared& shared, typ
 
 struct NoShared {};
 
-/// Calls element(i) for every i in [0, count), each in its own thread.
+/// Calls element(i) for every i in [0, count). Each call has its own thread.
 template <typename Element>
 struct ForEachElement {
   using Shared = NoShared;
@@ -78,16 +79,16 @@ struct ForEachElement {
 template <typename Element>
 ForEachElement(Element, std::int64_t) -> ForEachElement<Element>;
 
-/// One step of a block's tree sum: thread t < width adds value t + width to value t. After phases with width = threads
-/// / 2, threads / 4, ..., 1, the sum is in values[0]. The order of the additions is always the same.
+/// One step of a block's tree sum: thread t < width adds value t + width to value t. The phases have width = threads /
+/// 2, threads / 4, ..., 1. Afterwards the sum is in values[0]. The order of the additions is always the same.
 template <typename T>
 CARILLON_HOST_DEVICE void fold(T* values, int thread, int width) {
   if (thread < width) values[thread] += values[thread + width];
 }
 
-/// One thread of each of `blocks` blocks calls this after a barrier. Returns true in the block that calls it last.
-/// After the next barrier, all threads of this block see the writes of the other blocks. `done`: 0 before the first
-/// call and after the last.
+/// One thread of each block calls this function after a barrier. `blocks`: number of blocks. Returns true in the block
+/// that calls it last. After the next barrier, all threads of this block see the writes of the other blocks. `done`
+/// must be 0 before the first call, and is 0 after the last call.
 CARILLON_HOST_DEVICE inline bool is_last_block(std::uint32_t* done, int blocks) {
   if (fetch_increment(done) + 1 != static_cast<std::uint32_t>(blocks)) return false;
   *done = 0;

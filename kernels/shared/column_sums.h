@@ -1,11 +1,11 @@
-// Two sums of each column of a matrix [rows, columns] on a GPU. ColumnSums adds the rows of each block. With a
-// ColumnFinish, the last of the blocks that have the same columns adds the sums of all these blocks. Without a
-// ColumnFinish, the kernel CombineColumnSums adds them.
+// Two sums of each column of a matrix [rows, columns] on a GPU. ColumnSums adds the rows of each block. Several blocks
+// have the same columns. If there is a ColumnFinish, the block that finishes last adds the sums of all these blocks. If
+// there is none, the kernel CombineColumnSums adds them.
 //
-// A block of ColumnSums processes some rows of some columns. The threads of a block form groups of `lanes` threads;
-// each thread has packs of n neighbouring columns of one row, and the groups process the rows in turn. Therefore a row
-// is read contiguously. The shapes fix the order of each sum: first the rows of a group, then the groups, then the
-// blocks of rows.
+// A block of ColumnSums processes some rows of some columns. The threads of a block form groups of `lanes` threads.
+// Each thread has packs of n neighbouring columns of one row, and the groups process the rows in turn. Therefore the
+// reads of a row are contiguous. The shapes fix the order of each sum: first the rows of a group, then the groups, then
+// the blocks of rows.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace carillon {
 struct ColumnCut {
   static constexpr int threads = 256;
   static constexpr int max_lanes = 32;
-  static constexpr int fewest_rows = 4;  ///< least number of rows of a thread, if there are several blocks
+  static constexpr int fewest_rows = 4;  ///< smallest number of rows of a thread, if there are several blocks
 
   std::int64_t rows = 0, columns = 0, rows_per_block = 1;
-  int lanes = 1;  ///< at most max_lanes, divides `threads`
-  int n = 1;      ///< elements per pack
+  int lanes = 1;  ///< at most max_lanes; divides `threads`
+  int n = 1;      ///< number of elements per pack
 
   CARILLON_HOST_DEVICE int groups() const { return threads / lanes; }
   CARILLON_HOST_DEVICE int column_blocks() const { return static_cast<int>((columns + lanes * n - 1) / (lanes * n)); }
@@ -34,33 +34,35 @@ struct ColumnCut {
   }
 };
 
-/// With a ColumnFinish, few lanes per block let several blocks of columns finish at the same time.
+/// If there is a ColumnFinish and a block has few lanes, several blocks of columns finish at the same time.
 inline ColumnCut column_cut(std::int64_t rows, std::int64_t columns, int pack_size,
                             int max_lanes = ColumnCut::max_lanes) {
   ColumnCut cut{.rows = rows, .columns = columns, .n = pack_size};
   while (cut.lanes < max_lanes && cut.lanes * cut.n < columns) cut.lanes *= 2;
-  constexpr std::int64_t max_blocks = 264;  // 2 on each of the 132 SMs of an H200: with 128 registers, all run together
+  constexpr std::int64_t max_blocks = 264;  // 2 blocks on each of the 132 SMs of an H200: with 128 registers, all of
+                                            // them run at the same time
   const std::int64_t max_row_blocks = max_blocks > cut.column_blocks() ? max_blocks / cut.column_blocks() : 1;
   const std::int64_t even = (rows + max_row_blocks - 1) / max_row_blocks, fewest = cut.fewest_rows * cut.groups();
   cut.rows_per_block = even > fewest ? even : fewest;
   return cut;
 }
 
-/// The results of the blocks of rows, [row_blocks, columns] each.
+/// The results of the blocks of rows. Each is an array [row_blocks, columns].
 struct ColumnParts {
   double *first = nullptr, *second = nullptr;
 };
 
-/// Of all blocks of ColumnSums with the same columns, the block that finishes last runs the ColumnFinish. A derived
-/// struct has
+/// The ColumnFinish runs in one block: among all blocks of ColumnSums with the same columns, the block that finishes
+/// last. A derived struct has
 ///
 ///   template <int phase> void run(Shared&, const ColumnCut&, const ColumnParts&, int column_block, int thread) const;
 ///
-/// The block's threads form groups of `width` threads, one per column; the groups process the blocks of rows in turn.
+/// The block's threads form groups of `width` threads, one thread per column. The groups process the blocks of rows in
+/// turn.
 struct ColumnFinish {
   static constexpr int threads = ColumnCut::threads;
   static constexpr int phases = 2;
-  static constexpr int parts_at_once = 8;  ///< parts that a thread loads before it uses the first part
+  static constexpr int parts_at_once = 8;  ///< number of parts that a thread loads before it uses the first part
   struct Shared {
     double first[threads], second[threads];
   };
@@ -111,7 +113,7 @@ struct ColumnFinish {
   }
 };
 
-/// A Finish that does nothing: the next kernel reads the blocks' sums.
+/// A Finish that does nothing, because the next kernel reads the blocks' sums.
 struct KeepParts {
   static constexpr int phases = 0;
   struct Shared {};
@@ -124,13 +126,13 @@ struct ColumnSums {
   static constexpr int threads = ColumnCut::threads;
   static constexpr bool finishes = Finish::phases > 0;
   static constexpr int phases = finishes ? 3 + Finish::phases : 2;
-  /// Rows that a thread loads before it uses the first row. An H200 runs 2 * 256 threads per SM (column_cut). With 128
-  /// bytes per thread, 64 KB are in flight; the memory needs about 25 KB in flight per SM (bandwidth 4.2 TB/s, latency
-  /// 0.8 us, 132 SMs).
+  /// Number of rows that a thread loads before it uses the first row. An H200 runs 2 * 256 threads per SM (column_cut).
+  /// With 128 bytes per thread, 64 KB are in flight; the memory needs about 25 KB in flight per SM (bandwidth 4.2 TB/s,
+  /// latency 0.8 us, 132 SMs).
   static constexpr int rows_at_once = sizeof(typename Terms::Row) <= pack_bytes ? 8 : 4;
   struct Shared {
     float first[n][threads], second[n][threads];
-    bool last_block;  ///< this block finishes last of all blocks with its columns
+    bool last_block;  ///< true: this block finishes last among all blocks with its columns
     typename Finish::Shared finish;
   };
 
@@ -138,7 +140,7 @@ struct ColumnSums {
   ColumnCut cut;
   ColumnParts parts;
   Finish finish = {};
-  std::uint32_t* blocks_done = nullptr;  ///< [column_blocks()], with a ColumnFinish; 0 between launches
+  std::uint32_t* blocks_done = nullptr;  ///< [column_blocks()], if there is a ColumnFinish; 0 between launches
 
   int blocks() const { return cut.column_blocks() * cut.row_blocks(); }
 
@@ -210,7 +212,7 @@ struct ColumnSums {
 struct CombineColumnSums : ColumnFinish {
   ColumnCut cut;
   ColumnParts parts;
-  float *first = nullptr, *second = nullptr;  ///< [columns]; null: not computed
+  float *first = nullptr, *second = nullptr;  ///< [columns]; null: the sums are not computed
 
   int blocks() const { return columns_of_few_lanes().column_blocks(); }
   template <int phase>

@@ -1,9 +1,9 @@
-// Conversion, transposition and bias on a GPU, between ops and the libraries' matrix products and convolutions: the
-// kernels, and the functions that enqueue them (CUDA builds only).
+// Conversion, transposition and bias on a GPU, between ops and the libraries' matrix products and convolutions. The
+// file has the kernels and, in CUDA builds, the functions that enqueue them.
 //
-// Unless stated otherwise, each tensor is f32 or bf16. Arithmetic is float32; results are rounded to the target's type,
-// to nearest, ties to even. The functions only enqueue. Tensors start at multiples of 16 bytes; `from` and `to` do not
-// overlap.
+// If a comment does not state another type, each tensor is f32 or bf16. Arithmetic is float32. Results are rounded to
+// the target's type, to nearest, ties to even. The functions only enqueue. Tensors start at multiples of 16 bytes;
+// `from` and `to` do not overlap.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace carillon {
 
-/// to[i] = from[i]; each thread converts a pack of n.
+/// to[i] = from[i]. Each thread converts a pack of n elements.
 template <typename From, typename To, int n>
 struct ConvertPack {
   const From* from;  ///< [count of packs * n]
@@ -24,7 +24,7 @@ struct ConvertPack {
   CARILLON_HOST_DEVICE void operator()(std::int64_t i) const { store_floats(load_floats<n>(from + i * n), to + i * n); }
 };
 
-/// y = y + bias, then with `relu` y = max(y, 0). Each thread processes a pack of n.
+/// y = y + bias. If `relu` is true, then y = max(y, 0). Each thread processes a pack of n elements.
 template <typename T, int n>
 struct BiasReluPack {
   const float* bias;  ///< [columns]
@@ -43,20 +43,21 @@ struct BiasReluPack {
   }
 };
 
-/// to[c, r] = from[r, c] by square tiles, so that reads and writes both run along rows.
+/// to[c, r] = from[r, c]. Processes square tiles, so that the reads and the writes both run along rows.
 template <typename From, typename To>
 struct Transpose {
   static constexpr int tile = 32;
   static constexpr int threads = 256;
   static constexpr int phases = 2;
   struct Shared {
-    float values[tile][tile + 1];  ///< one more column, so that a column's values are in different banks
+    float values[tile][tile + 1];  ///< a tile has one more column, so that the values of a column are in different
+                                   ///< banks
   };
 
   const From* from;  ///< [rows, columns]
   To* to;            ///< [columns, rows]
   std::int64_t rows, columns;
-  ChannelPadding from_padding = {}, to_padding = {};  ///< padding of the last extent of each side
+  ChannelPadding from_padding = {}, to_padding = {};  ///< padding of the last extent, for each side
 
   CARILLON_HOST_DEVICE std::int64_t tiles_across() const { return (columns + tile - 1) / tile; }
   int blocks() const { return static_cast<int>((rows + tile - 1) / tile * tiles_across()); }
@@ -87,7 +88,7 @@ struct Transpose {
   }
 };
 
-/// to[i] = from[i]; equal element counts.
+/// to[i] = from[i]. The element counts must be equal.
 void convert_cuda(const Tensor& from, const Tensor& to, Stream& stream);
 
 /// The two sides of a transposition. The shapes of the tensors are ignored; the last extent of each side may be padded.
@@ -95,12 +96,13 @@ struct Transposition {
   Tensor from;                       ///< [rows, columns]
   ChannelPadding from_padding = {};  ///< padding of the columns
   Tensor to;                         ///< [columns, rows]
-  ChannelPadding to_padding = {};    ///< padding of the rows; the padding is not written
+  ChannelPadding to_padding = {};    ///< padding of the rows; the function does not write the padding
 };
 /// to[c, r] = from[r, c].
 void transpose_cuda(const Transposition& sides, std::int64_t rows, std::int64_t columns, Stream& stream);
 
-/// y[r, c] += bias[c], then, with `relu`, y = max(y, 0); NaN stays NaN. y: [..., columns], bias: [columns] in float32.
+/// y[r, c] += bias[c]. If `relu` is true, then y = max(y, 0); NaN stays NaN. y: [..., columns], bias: [columns] in
+/// float32.
 void bias_relu_cuda(const Tensor& bias, bool relu, const Tensor& y, Stream& stream);
 
 }  // namespace carillon

@@ -25,9 +25,9 @@ inline GpuModel model_of(const CudnnTarget& target) {
   return {properties.major * 10 + properties.minor, properties.multiProcessorCount};
 }
 
-/// Returns attributes of an operation that request a deterministic algorithm, if the operation offers a choice. cuDNN's
-/// notes about plans do not replace this request: the default backward pass of attention has no note and is not
-/// deterministic.
+/// Returns attributes of an operation. If the operation offers a choice, the attributes request a deterministic
+/// algorithm. This request is necessary in addition to cuDNN's notes about plans: the default backward pass of
+/// attention has no note and is not deterministic.
 template <typename Attributes>
 Attributes deterministic() {
   Attributes attributes;

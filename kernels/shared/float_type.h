@@ -11,7 +11,8 @@
 
 namespace carillon {
 
-/// Calls body(std::type_identity<T>{}), where T is float or Bf16. Inlined, so that CARILLON_SIMD callers vectorise it.
+/// Calls body(std::type_identity<T>{}). T is float or Bf16. The function is inlined, so that CARILLON_SIMD callers
+/// vectorise it.
 template <typename Body>
 [[gnu::always_inline]] inline auto with_float_type(DType type, const Body& body) {
   if (type == DType::bf16) return body(std::type_identity<Bf16>{});
@@ -33,7 +34,7 @@ class ElementPointer {
   T* as() const {
     return reinterpret_cast<T*>(data_);
   }
-  /// Returns the pointer to the element `count` elements later. A null pointer stays null.
+  /// Returns the pointer to the element that is `count` elements later. A null pointer stays null.
   ElementPointer operator+(std::size_t count) const {
     ElementPointer moved = *this;
     if (data_ != nullptr) moved.data_ += count * (type_ == DType::bf16 ? sizeof(Bf16) : sizeof(float));

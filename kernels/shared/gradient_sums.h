@@ -1,11 +1,11 @@
-// GradientSums: the kernel of bias_relu_backward on a GPU, and of the gradients of activations that also sum columns.
-// Each block sums some columns over its rows. Of all blocks with the same columns, the block that finishes last adds
-// the sums of these blocks and writes db. GradientSums computes one sum per column, in float32. ColumnSums
-// (column_sums.h) computes two sums per column, and adds the blocks' sums in float64.
+// GradientSums: the GPU kernel of bias_relu_backward, and of the gradients of activations that also sum columns. Each
+// block sums some columns over its rows. Several blocks have the same columns; the block that finishes last adds the
+// sums of these blocks and writes db. GradientSums computes one sum per column, in float32. ColumnSums (column_sums.h)
+// computes two sums per column, and adds the blocks' sums in float64.
 //
-// A block's threads form groups of `lanes` threads. A group processes packs of n neighbouring columns of one row; the
-// groups process the rows in turn. Therefore a row is read contiguously. The shapes fix the order of each sum: first
-// the rows of a group, then the groups, then the blocks of rows.
+// A block's threads form groups of `lanes` threads. A group processes packs of n neighbouring columns of one row, and
+// the groups process the rows in turn. Therefore the reads of a row are contiguous. The shapes fix the order of each
+// sum: first the rows of a group, then the groups, then the blocks of rows.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,27 @@
 
 namespace carillon {
 
-/// The function of GradientSums without an activation: dz = dy, so dz is not written.
+/// The function that GradientSums uses if there is no activation: dz = dy, so dz is not written.
 struct NoActivation {};
-/// The function of GradientSums with a ReLU, from its output.
+/// The function that GradientSums uses for a ReLU. It reads the ReLU's output.
 struct ReluMask {
   CARILLON_HOST_DEVICE float operator()(float y, float dy) const { return y > 0.0f ? dy : 0.0f; }
 };
 
-/// db[c] = sum over the rows r of dz[r, c], where dz = function(read, dy). Writes dz rounded to T, but adds the dz that
-/// is not rounded to the sums.
+/// db[c] = sum over the rows r of dz[r, c], with dz = function(read, dy). Writes dz rounded to T. The sums use dz
+/// before the rounding.
 template <typename T, int n, typename F>
 struct GradientSums {
   static constexpr int threads = 256;
   static constexpr int phases = 5;
   static constexpr int max_lanes = 32;
   static_assert(max_lanes * n <= threads);
-  static constexpr int rows_at_once = std::is_same_v<F, NoActivation> ? 4 : 2;  ///< rows loaded before any is used
+  static constexpr int rows_at_once = std::is_same_v<F, NoActivation> ? 4 : 2;  ///< number of rows that are loaded
+                                                                                ///< before the first of them is used
   static constexpr bool has_function = !std::is_same_v<F, NoActivation>;
   struct Shared {
     float sums[n][threads];
-    bool last_block;  ///< this block finishes last of all blocks with its columns
+    bool last_block;  ///< true: this block finishes last among all blocks with its columns
   };
 
   F function = {};
@@ -48,7 +49,7 @@ struct GradientSums {
   float* block_sums = nullptr;           ///< [row_blocks(), columns], if there are several row blocks
   std::uint32_t* blocks_done = nullptr;  ///< [column_blocks()], if there are several row blocks; 0 between launches
   std::int64_t rows = 0, columns = 0, rows_per_block = 1;
-  int lanes = 1;  ///< at most max_lanes, divides `threads`
+  int lanes = 1;  ///< at most max_lanes; divides `threads`
 
   int groups() const { return threads / lanes; }
   CARILLON_HOST_DEVICE int column_blocks() const {
@@ -125,7 +126,7 @@ struct GradientSums {
     to[first_column + thread] = sum;
   }
 
-  /// Like sum_rows, but adds the blocks' sums.
+  /// As sum_rows, but adds the blocks' sums.
   CARILLON_HOST_DEVICE void sum_blocks(Shared& shared, std::int64_t first_column, int thread) const {
     const std::int64_t column = first_column + thread % lanes * n;
     Pack<float, n> total = {};
@@ -143,8 +144,9 @@ struct GradientSums {
 template <typename T, int n, typename F>
 GradientSums<T, n, F> divided(GradientSums<T, n, F> kernel) {
   while (kernel.lanes < kernel.max_lanes && kernel.lanes * n < kernel.columns) kernel.lanes *= 2;
-  constexpr std::int64_t max_blocks = 512;             // enough to fill the largest GPU, and few enough to add quickly
-  const std::int64_t few_rows = 16 * kernel.groups();  // up to so many rows, one block has all rows
+  constexpr std::int64_t max_blocks = 512;             // enough blocks to fill the largest GPU, and few enough to add
+                                                       // their sums quickly
+  const std::int64_t few_rows = 16 * kernel.groups();  // up to this number of rows, one block has all rows
   const std::int64_t max_row_blocks = max_blocks > kernel.column_blocks() ? max_blocks / kernel.column_blocks() : 1;
   const std::int64_t fewest = kernel.rows_at_once * kernel.groups();
   const std::int64_t even = (kernel.rows + max_row_blocks - 1) / max_row_blocks;
@@ -179,7 +181,7 @@ class GradientSumsMemory {
 /// start at multiples of 16 bytes.
 class BiasReluBackwardCuda {
  public:
-  /// If `y` has no data, there is no ReLU.
+  /// If `y` has no data, the op has no ReLU.
   BiasReluBackwardCuda(Device& device, const Tensor& y, const Tensor& dy, const Tensor& db);
 
   /// Enqueues the kernel. The order of summation depends only on the shapes.

@@ -10,7 +10,7 @@
 
 namespace carillon {
 
-/// Whether the build contains code that waits for the previous kernel. Only such code may be launched early.
+/// True if the build contains code that waits for the previous kernel. Only such code may be launched early.
 inline constexpr bool built_to_wait = [] {
   constexpr int first_that_can = 900;
   for (const int architecture : {__CUDA_ARCH_LIST__}) {
@@ -35,11 +35,11 @@ __global__ void __launch_bounds__(Kernel::threads) block_kernel(const __grid_con
   cudaGridDependencySynchronize();  // waits until the previous kernel has ended and its writes are visible
   cudaTriggerProgrammaticLaunchCompletion();
 #endif
-  __shared__ alignas(Shared) unsigned char memory[sizeof(Shared)];  // shared variables run no constructors
+  __shared__ alignas(Shared) unsigned char memory[sizeof(Shared)];  // shared variables cannot have constructors
   run_phases_from<Kernel, 0>(kernel, *reinterpret_cast<Shared*>(memory));
 }
 
-/// Enqueues `kernel`, unless it has no blocks.
+/// Enqueues `kernel`. Does nothing if the kernel has no blocks.
 template <BlockKernel Kernel>
 void launch(const Kernel& kernel, Stream& stream) {
   const int blocks = kernel.blocks();

@@ -15,7 +15,7 @@ cudaDataType_t type_of(const Tensor& tensor) {
   return tensor.type == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/// Products of bf16 values are exact in float32, so only float32 inputs offer a choice.
+/// Products of bf16 values are exact in float32, so there is a choice only for float32 inputs.
 cublasComputeType_t compute_type(Arithmetic arithmetic) {
   return arithmetic == Arithmetic::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
@@ -57,7 +57,7 @@ cublasOperation_t operation(const MatrixOperand& operand) {
   return column_major(operand.matrix).transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
 }
 
-/// The largest power of two, at most 256, that divides every address of the operand and the address `other`.
+/// Returns the largest power of two, at most 256, that divides every address of the operand and the address `other`.
 std::uint32_t alignment_of(const MatrixOperand& operand, const void* other = nullptr) {
   const auto bits = reinterpret_cast<std::uintptr_t>(operand.tensor->data) | reinterpret_cast<std::uintptr_t>(other) |
                     operand.address_step;
@@ -69,8 +69,8 @@ Preference make_preference(std::size_t workspace_bytes, Arithmetic arithmetic) {
   check_cublas(cublasLtMatmulPreferenceCreate(&made));
   Preference preference(made);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
-  // Allows this reduction scheme in addition to undivided sums. Other schemes keep partial sums in the result's type
-  // (bf16) or add in place.
+  // Allows this reduction scheme, and also sums that are not divided. Other schemes keep partial sums in the result's
+  // type (bf16) or add in place.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   if (arithmetic == Arithmetic::fp32) {
@@ -110,8 +110,8 @@ void MatrixProductCuda::set_epilogue(const MatrixEpilogue& epilogue) {
     set(description_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.b_sums->data);
     return;
   }
-  // cuBLASLt adds the bias along the rows of the column-major result, which are the columns of C. The bias has the type
-  // of the result.
+  // cuBLASLt adds the bias along the rows of the column-major result. These rows are the columns of C. The bias has the
+  // same type as the result.
   set(description_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE,
       epilogue.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS);
   set(description_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(epilogue.bias->data));
@@ -169,7 +169,7 @@ void MatrixProductCuda::run(Stream& stream, const MatrixAddresses& memory) const
         "matrix products must run on the compute stream, which owns their workspace");
   check((factors_.beta == 0.0f) == (memory.s == nullptr), "a matrix product has a matrix to add if beta is not 0");
   const void* const added = memory.s == nullptr ? memory.c : memory.s;
-  // alpha and beta are read before the call returns.
+  // The library reads alpha and beta before the call returns.
   check_cublas(cublasLtMatmul(device_->cublas(), description_.get(), &factors_.alpha, memory.b, left_layout_.get(),
                               memory.a, right_layout_.get(), &factors_.beta, added, result_layout_.get(), memory.c,
                               result_layout_.get(), &algorithm_, device_->workspace().data(), workspace_bytes_,

@@ -1,14 +1,17 @@
-// MatrixProductCuda: C = A B (+ bias, then ReLU; or + a matrix) by cuBLASLt, for row-major matrices. CUDA builds only.
+// MatrixProductCuda: computes C = A B (+ bias, then ReLU; or + a matrix) with cuBLASLt, for row-major matrices. CUDA
+// builds only.
 //
 //   C[r, c] = relu(sum over k of A[r, k] * B[k, c] + addend[r, c] + bias[c]), addend, bias and ReLU optional
 //   C[r, c] = alpha * sum over k of A[r, k] * B[k, c] + beta * S[r, c]
 //   sums[c] = sum over k of B[k, c]                             optional
 //
-// Elements are f32 or bf16; A and B have one type. Products are computed in `arithmetic` and summed in float32. The
-// algorithm is the first proposal of cuBLASLt's heuristic, for these shapes and addresses, that adds in a fixed order.
-// Therefore every run uses the same algorithm. Divided sums (split-K) are added in float32 by a separate pass.
+// Elements are f32 or bf16. A and B have the same type. Products are computed in `arithmetic` and summed in float32.
+// cuBLASLt's heuristic proposes algorithms for these shapes and addresses. The product uses the first of them that adds
+// in a fixed order. Therefore every run uses the same algorithm. If the sums are divided (split-K), a separate pass
+// adds the parts in float32.
 //
-// A batch computes several products of equal shapes. Each operand has its own distance between two products.
+// A batch computes several products of equal shapes. For each operand, the distance between two products can be
+// different.
 #pragma once
 
 #include <cublasLt.h>
@@ -20,7 +23,7 @@
 
 namespace carillon {
 
-// Row-major matrix products in the terms of a column-major library (cuBLAS).
+// Describes row-major matrix products in the terms of a column-major library (cuBLAS).
 //
 //   The memory of a row-major matrix [rows, columns] equals the memory of its transpose in column-major order. So
 //   C = A B in row-major order is C^T = B^T A^T in column-major order on the same memory: the operands change places.
@@ -30,7 +33,7 @@ namespace carillon {
 struct RowMajorMatrix {
   std::int64_t rows, columns;
   bool transposed = false;
-  std::int64_t stride = 0;  ///< elements from a row in memory to the next; 0: the rows are contiguous
+  std::int64_t stride = 0;  ///< number of elements from one row in memory to the next; 0: the rows are contiguous
 };
 
 /// A column-major matrix in memory: element (r, c) is at r + c * leading_dimension. `transposed`: the product uses its
@@ -43,7 +46,7 @@ struct ColumnMajorMatrix {
 
 /// Returns the column-major description of the transpose of `matrix`, in the same memory.
 constexpr ColumnMajorMatrix column_major(const RowMajorMatrix& matrix) {
-  const std::int64_t row = matrix.transposed ? matrix.rows : matrix.columns;  // elements of a row in memory
+  const std::int64_t row = matrix.transposed ? matrix.rows : matrix.columns;  // number of elements of a row in memory
   const std::int64_t leading_dimension = matrix.stride > 0 ? matrix.stride : row;
   if (matrix.transposed) return {matrix.rows, matrix.columns, leading_dimension, true};
   return {matrix.columns, matrix.rows, leading_dimension, false};
@@ -53,16 +56,17 @@ constexpr ColumnMajorMatrix column_major(const RowMajorMatrix& matrix) {
 struct MatrixOperand {
   const Tensor* tensor;
   RowMajorMatrix matrix;
-  std::int64_t batch_stride = 0;  ///< elements from one product of a batch to the next
-  std::size_t address_step = 0;   ///< bytes; a run's address is the tensor's address plus a multiple of this
+  std::int64_t batch_stride = 0;  ///< number of elements from one product of a batch to the next
+  std::size_t address_step = 0;   ///< in bytes; the address of a run is the tensor's address plus a multiple of this
+                                  ///< number
 };
 
 struct MatrixBatch {
   std::int64_t count = 1;           ///< number of products
-  std::size_t workspace_bytes = 0;  ///< bytes to use at the start of the device's workspace; 0: all
+  std::size_t workspace_bytes = 0;  ///< number of bytes to use at the start of the device's workspace; 0: all bytes
 };
 
-/// Factors of the product and of S.
+/// Factors that multiply the product and S.
 struct MatrixFactors {
   float alpha = 1.0f, beta = 0.0f;
 };
@@ -71,16 +75,19 @@ struct MatrixFactors {
 struct MatrixAddresses {
   const void *a, *b;
   void* c;
-  const void* s = nullptr;  ///< if beta is not 0: S, with C's layout and alignment; may be A or B, not C
+  const void* s = nullptr;  ///< only if beta is not 0: S, with the same layout and alignment as C; may be A or B, but
+                            ///< not C
 };
 
-/// Operations on the product while the product is in registers, or on B while B is in shared memory. A product may have
-/// a bias or sums, but not both.
+/// Operations that the kernel applies to the product while the product is in registers, or to B while B is in shared
+/// memory. A product may have a bias or sums, but not both.
 struct MatrixEpilogue {
   const Tensor* bias = nullptr;    ///< [columns of C] in C's type, or null
-  bool relu = false;               ///< requires a bias
-  const Tensor* b_sums = nullptr;  ///< [columns of C] in float32, written, or null; requires a B that is not transposed
-  const Tensor* addend = nullptr;  ///< added before the ReLU: C's layout and type, other memory than C; null: none
+  bool relu = false;               ///< true: apply a ReLU; requires a bias
+  const Tensor* b_sums = nullptr;  ///< receives sums: [columns of C] in float32, or null; requires a B that is not
+                                   ///< transposed
+  const Tensor* addend = nullptr;  ///< added before the ReLU; has the same layout and type as C, but other memory;
+                                   ///< null: there is none
 };
 
 class MatrixProductCuda {
@@ -88,16 +95,17 @@ class MatrixProductCuda {
   /// C is not transposed. Errors: failed (cuBLASLt has no algorithm; the message names the product).
   MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, const MatrixOperand& a, const MatrixOperand& b,
                     const MatrixOperand& c, const MatrixBatch& batch = {}, const MatrixFactors& factors = {});
-  /// A product with an epilogue; nullopt if cuBLASLt has no algorithm.
+  /// Makes a product with an epilogue. Returns nullopt if cuBLASLt has no algorithm.
   static std::optional<MatrixProductCuda> with_epilogue(CudaDevice& device, Arithmetic arithmetic,
                                                         const MatrixOperand& a, const MatrixOperand& b,
                                                         const MatrixOperand& c, const MatrixEpilogue& epilogue);
 
-  /// The number of parts into which the sums over k are divided, to compute them in parallel. If the result is small, a
-  /// GPU needs several parts.
+  /// Returns the number of parts into which the sums over k are divided, to compute them in parallel. If the result is
+  /// small, a GPU needs several parts.
   int splits() const;
 
-  /// Enqueues the product, without S unless it is the addend of the epilogue. The product uses the device's workspace.
+  /// Enqueues the product. S is added only if it is the addend of the epilogue. The product uses the device's
+  /// workspace.
   void run(Stream& stream) const { run(stream, memory_); }
   /// Enqueues the product of the operands at the addresses in `memory` (see MatrixOperand::address_step).
   void run(Stream& stream, const MatrixAddresses& memory) const;
@@ -109,12 +117,12 @@ class MatrixProductCuda {
   MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, const MatrixOperand& a, const MatrixOperand& b,
                     const MatrixOperand& c, const MatrixBatch& batch, const MatrixEpilogue& epilogue);
   void set_epilogue(const MatrixEpilogue& epilogue);
-  /// Returns whether cuBLASLt has an algorithm.
+  /// Returns true if cuBLASLt has an algorithm.
   bool choose_algorithm(Arithmetic arithmetic, const MatrixOperand& a, const MatrixOperand& b, const MatrixOperand& c);
 
   CudaDevice* device_;
   Description description_;
-  Layout left_layout_, right_layout_, result_layout_;  ///< column-major: left is B
+  Layout left_layout_, right_layout_, result_layout_;  ///< the product in column-major order: `left` is B
   MatrixAddresses memory_;
   std::size_t workspace_bytes_;
   MatrixFactors factors_;

@@ -1,5 +1,5 @@
-// Mixing: how the samples of a batch are mixed with each other in training, by mixup or CutMix. The op that mixes the
-// images and the loss, which mixes the targets, draw the same numbers independently.
+// Mixing: how the samples of a batch are mixed with each other in training, by mixup or CutMix. One op mixes the
+// images, and the loss mixes the targets. Both draw the same numbers independently.
 //
 //   mixup    lambda ~ Beta(a, a)      image = lambda x_i + (1 - lambda) x_j
 //   CutMix   lambda' ~ Beta(a, a)     image = x_j in a box, else x_i; lambda = 1 - area of the box / area of the image
@@ -7,9 +7,10 @@
 //
 // Half the side length of a box is int(sqrt(1 - lambda') / 2 extent). The centre of the box is uniform in the image.
 // The parts of the box outside the image are cut off. There is one draw for all samples that an executable processes
-// together. The draw depends only on the stream position of the first sample. So a resume and the number of ranks do
-// not change the draw if the batches are the same. Sources: Zhang, Cisse, Dauphin, Lopez-Paz, "mixup: beyond empirical
-// risk minimization", 2018; Yun and others, "CutMix", 2019; torchvision's transforms.
+// together. The draw depends only on the stream position of the first sample. Therefore, if the batches are the same,
+// the draw does not depend on the number of ranks, and a resumed run repeats it. Sources: Zhang, Cisse, Dauphin,
+// Lopez-Paz, "mixup: beyond empirical risk minimization", 2018; Yun and others, "CutMix", 2019; torchvision's
+// transforms.
 #pragma once
 
 #include <cmath>
@@ -21,7 +22,7 @@
 
 namespace carillon {
 
-/// An exact draw from the Beta(a, a) distribution, for any a > 0, from two words, without rejection.
+/// Draws from the Beta(a, a) distribution, exactly, for any a > 0. Uses two random words, without rejection.
 ///
 ///   T = sqrt(2 a (U^(-1/a) - 1)) cos(2 pi V)            Student's distribution with 2 a degrees of freedom
 ///   X = 1/2 + T / (2 sqrt(2 a + T^2))                   Beta(a, a); U, V uniform in (0, 1)
@@ -40,7 +41,8 @@ CARILLON_HOST_DEVICE inline double symmetric_beta(double a, std::uint32_t u, std
 
 struct MixingParams {
   double mixup = 0.0,
-         cutmix = 0.0;  ///< `a` of each; 0: off. With both, each batch uses one of the two with probability 1/2
+         cutmix = 0.0;  ///< `a` of mixup and of CutMix; 0: off. If both are on, each batch uses one of them, each with
+                        ///< probability 1/2
   std::int32_t height = 1, width = 1;  ///< extents of the images
   std::uint64_t seed = 0;              ///< seed of the draws
 
@@ -50,7 +52,8 @@ struct MixingParams {
 /// The draw for one batch.
 struct Mixing {
   float lambda = 1.0f;                                    ///< weight of a sample in its image and label
-  bool cuts = false;                                      ///< CutMix: the box comes from the other image
+  bool cuts = false;                                      ///< only for CutMix: the box, which comes from the other
+                                                          ///< image
   std::int32_t top = 0, bottom = 0, left = 0, right = 0;  ///< the box: rows [top, bottom), columns [left, right)
 
   CARILLON_HOST_DEVICE float rest() const { return 1.0f - lambda; }
@@ -61,7 +64,7 @@ struct Mixing {
   }
 };
 
-/// The number of the sample with which sample number `sample` of a batch is mixed.
+/// Returns the number of the sample with which sample number `sample` of a batch is mixed.
 template <typename Index>
 CARILLON_HOST_DEVICE constexpr Index mixed_with(Index sample, Index batch) {
   return (sample == 0 ? batch : sample) - 1;

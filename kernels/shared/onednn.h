@@ -1,5 +1,5 @@
-// oneDNN's matrix product and convolutions with one interface for its versions 2 and 3, which construct primitives
-// differently. oneDNN's ReLU is not used, because it turns NaN into 0 (relu_in_place).
+// oneDNN's matrix product and convolutions. They have one interface for versions 2 and 3 of oneDNN, which construct
+// primitives in different ways. Carillon does not use oneDNN's ReLU, because it turns NaN into 0 (relu_in_place).
 #pragma once
 
 #include <dnnl.hpp>
@@ -15,14 +15,14 @@ inline dnnl::memory::data_type onednn_type(DType type) {
   return dnnl::memory::data_type::f32;
 }
 
-/// Makes a primitive use scratch memory from the caller (DNNL_ARG_SCRATCHPAD). With oneDNN's own scratch memory, only
-/// the thread that creates a primitive may run the primitive.
+/// Makes a primitive use scratch memory from the caller (DNNL_ARG_SCRATCHPAD). If a primitive used oneDNN's own scratch
+/// memory, only the thread that creates the primitive could run it.
 inline dnnl::primitive_attr with_callers_scratch(dnnl::primitive_attr attributes) {
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   return attributes;
 }
 
-/// c = a b (+ bias). `bias` may be empty.
+/// Makes the product c = a b (+ bias). `bias` may be empty.
 inline dnnl::matmul onednn_matmul(const dnnl::engine& engine, const dnnl::memory::desc& a, const dnnl::memory::desc& b,
                                   const dnnl::memory::desc& bias, const dnnl::memory::desc& c) {
 #if DNNL_VERSION_MAJOR >= 3
@@ -32,8 +32,8 @@ inline dnnl::matmul onednn_matmul(const dnnl::engine& engine, const dnnl::memory
 #endif
 }
 
-/// A convolution dst = src * weights + bias, described by its tensors. `bias` may be empty. With format `any`, the
-/// primitive chooses the format. Any thread may run the primitive, with scratch memory from the caller.
+/// Makes a convolution dst = src * weights + bias. Its tensors describe it. `bias` may be empty. If a format is `any`,
+/// the primitive chooses the format. Any thread may run the primitive, with scratch memory from the caller.
 struct OnednnConvolution {
   dnnl::memory::desc src, weights, bias, dst;
   dnnl::memory::dims strides, dilations, padding_before, padding_after;
@@ -58,8 +58,8 @@ struct OnednnConvolution {
             engine};
 #endif
   }
-  /// `Pass`: BackwardData or BackwardWeights. BackwardWeights omits the bias: with a narrow input, oneDNN's sum for the
-  /// bias takes as long as the gradient of the weights.
+  /// `Pass`: BackwardData or BackwardWeights. BackwardWeights omits the bias. Reason: if the input is narrow, oneDNN's
+  /// sum for the bias takes as long as the gradient of the weights.
   template <typename Pass>
   Pass backward(const dnnl::engine& engine, const Forward& hint) const {
 #if DNNL_VERSION_MAJOR >= 3

@@ -1,5 +1,5 @@
 // Pack: neighbouring elements that one thread of a GPU moves in one access of up to 16 bytes. Arithmetic is float32.
-// PackedRows and PackedPool assign packs of a matrix or of a pooled image to threads.
+// PackedRows assigns packs of a matrix to threads, and PackedPool assigns packs of a pooled image.
 //
 // A pack of n elements starts at a multiple of its own size. Therefore n must divide the length of a row, or the number
 // of channels of a pixel. Tensors start at multiples of 16 bytes.
@@ -32,9 +32,9 @@ CARILLON_HOST_DEVICE inline void store(const Pack<T, n>& pack, T* to) {
   *reinterpret_cast<Pack<T, n>*>(to) = pack;
 }
 
-/// Like `store`, for tensors only: the instruction writes global memory, and never shared memory. The instruction
-/// writes 16 bytes together. nvcc 13.0 splits `store` if the elements of the pack are also used otherwise, for example
-/// added to sums.
+/// As `store`, but only for tensors: the instruction writes global memory, and never shared memory. The instruction
+/// always writes 16 bytes together. In contrast, nvcc 13.0 divides `store` into several instructions if the elements of
+/// the pack are also used in another way, for example in sums.
 template <typename T, int n>
 CARILLON_HOST_DEVICE inline void store_to_tensor(const Pack<T, n>& pack, T* to) {
 #ifdef __CUDA_ARCH__
@@ -45,7 +45,7 @@ CARILLON_HOST_DEVICE inline void store_to_tensor(const Pack<T, n>& pack, T* to) 
   store(pack, to);
 }
 
-/// Like `load`, but also converts f32 or bf16 to float.
+/// As `load`, but also converts f32 or bf16 to float.
 template <int n, typename T>
 CARILLON_HOST_DEVICE inline Pack<float, n> load_floats(const T* from) {
   const Pack<T, n> pack = load<n>(from);
@@ -62,14 +62,14 @@ CARILLON_HOST_DEVICE inline Pack<T, n> pack_of(const Pack<float, n>& floats) {
   return pack;
 }
 
-/// Like `store`, but first converts float to f32 or bf16.
+/// As `store`, but first converts float to f32 or bf16.
 template <typename T, int n>
 CARILLON_HOST_DEVICE inline void store_floats(const Pack<float, n>& floats, T* to) {
   store(pack_of<T>(floats), to);
 }
 
-/// Calls body(std::integral_constant<int, n>{}) with the largest power of two n such that n elements of type T fit into
-/// pack_bytes and n divides `extent`.
+/// Calls body(std::integral_constant<int, n>{}). n is the largest power of two that divides `extent` and for which n
+/// elements of type T fit into pack_bytes.
 template <typename T, int n = pack_bytes / static_cast<int>(sizeof(T)), typename Body>
 void with_pack_size(std::int64_t extent, const Body& body) {
   if constexpr (n > 1) {
@@ -83,11 +83,12 @@ template <int n>
 struct PackedRows {
   static constexpr std::uint32_t rows_at_once = 4;
 
-  std::uint32_t rows = 0, packs = 0;  ///< packs: per row
+  std::uint32_t rows = 0, packs = 0;  ///< number of packs per row
 
   std::int64_t count() const { return std::int64_t{(rows + rows_at_once - 1) / rows_at_once} * packs; }
-  /// Calls use(element, load(element)) for each of the thread's rows, where `element` is the index of the pack's first
-  /// element. All loads are issued before the first use, because `use` may store. So the loads are in flight together.
+  /// Calls use(element, load(element)) for each of the thread's rows. `element` is the index of the pack's first
+  /// element. Issues all loads before the first use, because `use` may store. Therefore all loads are in flight at the
+  /// same time.
   template <typename Load, typename Use>
   CARILLON_HOST_DEVICE void for_rows(std::int64_t i, const Load& load, const Use& use) const {
     const std::uint32_t index = static_cast<std::uint32_t>(i), first = index / packs * rows_at_once;
@@ -104,7 +105,7 @@ struct PackedRows {
       if (first + k < rows) use(element(first + k), loaded[k]);
     }
   }
-  /// The column of the first element of pack `i`.
+  /// Returns the column of the first element of pack `i`.
   CARILLON_HOST_DEVICE std::uint32_t column(std::int64_t i) const {
     return static_cast<std::uint32_t>(i) % packs * static_cast<std::uint32_t>(n);
   }
@@ -116,7 +117,7 @@ struct PackedPool {
     int input, output, window, stride, before;
   };
   Axis vertical, horizontal;
-  std::uint32_t packs;  ///< packs of a pixel
+  std::uint32_t packs;  ///< number of packs of a pixel
 
   /// The position of a pack in a tensor.
   struct Place {
@@ -131,14 +132,14 @@ struct PackedPool {
     return {image, static_cast<int>(line - image * static_cast<std::uint32_t>(height)),
             static_cast<int>(pixel - line * static_cast<std::uint32_t>(width)), index - pixel * packs};
   }
-  /// Offset of the pack's first element.
+  /// Returns the offset of the pack's first element.
   template <int n>
   CARILLON_HOST_DEVICE std::int64_t offset(const Place& at, int row, int column, int height, int width) const {
     return (((at.image * height + row) * width + column) * packs + at.pack) * n;
   }
 };
 
-/// `Geometry`: SlidingWindows `vertical` and `horizontal`.
+/// `Geometry`: a type with the SlidingWindows `vertical` and `horizontal`.
 template <typename Geometry>
 PackedPool packed_pool(const Geometry& geometry, std::int64_t channels, int pack_size) {
   const auto narrow = [](const SlidingWindow& axis) {

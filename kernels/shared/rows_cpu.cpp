@@ -70,7 +70,7 @@ void add_blocks(const float* sums, std::size_t count, std::size_t stride, const 
   for (std::size_t block = 1; block < count; ++block) add_to(sums + block * stride, totals.size(), totals.data());
 }
 
-// Several short rows are processed as one long row, which fills the vectors.
+// Several short rows are processed as one long row, because a long row fills the vectors.
 BiasReluBackward::BiasReluBackward(const Tensor& y, const Tensor& dy, const Tensor& db)
     : y_(y),
       dy_(dy),

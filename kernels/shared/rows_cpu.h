@@ -1,4 +1,4 @@
-// Loops of CPU ops over rows of activations: conversion to and from float32, and sums of columns over many rows.
+// Loops of CPU ops over rows of activations: they convert rows to and from float32, and sum columns over many rows.
 //
 // A sum of columns divides the rows into blocks. Each block is summed separately, and the blocks' sums are added in
 // order. The shape alone fixes the order of every sum.
@@ -20,7 +20,8 @@ void read_floats(ElementPointer from, std::size_t count, float* to);
 /// to[i] = from[i], rounded to the type of `to`.
 void write_floats(const float* from, std::size_t count, ElementPointer to);
 
-/// `count` elements as floats: in place if they are float32, else converted to `scratch`.
+/// Returns `count` elements as floats. If they are float32, returns their address. Otherwise converts them to
+/// `scratch`.
 inline const float* floats_at(ElementPointer elements, std::size_t count, float* scratch) {
   if (elements.type() == DType::f32) return elements.as<const float>();
   read_floats(elements, count, scratch);
@@ -37,8 +38,8 @@ void write_at(ElementPointer elements, std::size_t count, float* scratch, const 
   write_floats(scratch, count, elements);
 }
 
-/// Returns the address at which the sums of a row are accumulated in float32: in place if the row is float32, otherwise
-/// in scratch memory.
+/// Returns the address at which the sums of a row are accumulated in float32. If the row is float32, this is the
+/// address of the row; otherwise it is in scratch memory.
 [[gnu::always_inline]] inline float* sums_of(float* row, float* /*scratch*/) { return row; }
 [[gnu::always_inline]] inline float* sums_of(Bf16* /*row*/, float* scratch) { return scratch; }
 
@@ -56,7 +57,7 @@ struct RowBlocks {
   std::size_t rows = 0, per_block = 1, count = 0;
 
   RowBlocks() = default;
-  /// Blocks have at least `least` rows, except the last one.
+  /// Blocks have at least `least` rows. Only the last block may have fewer.
   RowBlocks(std::size_t rows_, std::size_t least)
       : rows(rows_),
         per_block(std::max(least, (rows_ + max_count - 1) / max_count)),
@@ -78,7 +79,7 @@ void add_blocks(const float* sums, std::size_t count, std::size_t stride, const 
 /// once.
 class BiasReluBackward {
  public:
-  /// If `y` has no data, there is no ReLU.
+  /// If `y` has no data, the op has no ReLU.
   BiasReluBackward(const Tensor& y, const Tensor& dy, const Tensor& db);
 
   /// The order of summation depends only on the shapes.
@@ -86,8 +87,8 @@ class BiasReluBackward {
 
  private:
   Tensor y_, dy_, db_;
-  std::size_t long_row_;        ///< short rows that are processed as one long row
-  std::size_t rows_, columns_;  ///< number of long rows; elements of a long row
+  std::size_t long_row_;        ///< number of short rows that are processed as one long row
+  std::size_t rows_, columns_;  ///< number of long rows; number of elements of a long row
   RowBlocks blocks_;
   std::vector<float> block_sums_;  ///< [blocks_.count, columns]
 };

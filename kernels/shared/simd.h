@@ -1,8 +1,10 @@
-// simd.h: vectors of floats with the width of the instruction set that a file is compiled for. For *_simd.cpp only.
+// simd.h: vectors of floats. Their width is the width of the instruction set for which a file is compiled. For
+// *_simd.cpp only.
 //
 // CMake compiles each *_simd.cpp once per Isa and defines CARILLON_ISA as the name of the Isa. Everything that such a
-// file defines or uses is in namespace carillon::CARILLON_ISA. The file includes few other headers: if other files
-// share an inline function, the linker could keep its AVX-512 version for all of them.
+// file defines or uses is in namespace carillon::CARILLON_ISA. Such a file includes few other headers. Reason: if
+// several files contain the same inline function, the linker keeps only one version, which could be the AVX-512
+// version.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +50,7 @@ CARILLON_INLINE Floats in_register(Floats values) {
   return values;
 }
 
-/// a * b + c, with one rounding if the instruction set has a fused multiply-add.
+/// Returns a * b + c. If the instruction set has a fused multiply-add, the result is rounded once.
 CARILLON_INLINE Floats fma(Floats a, Floats b, Floats c) {
 #if defined(__AVX512F__)
   return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -59,7 +61,7 @@ CARILLON_INLINE Floats fma(Floats a, Floats b, Floats c) {
 #endif
 }
 
-/// max(x, 0); NaN stays NaN.
+/// Returns max(x, 0). NaN stays NaN.
 CARILLON_INLINE Floats relu(Floats x) { return x < Floats{} ? Floats{} : x; }
 
 #if defined(__AVX2__) && !defined(__AVX512F__)
@@ -77,7 +79,7 @@ CARILLON_INLINE void store(float* to, Quad values) { _mm_storeu_ps(to, (__m128)v
 using Quad = Floats;
 #endif
 
-/// A vector of type `Vector` with `value` in every element.
+/// Returns a vector of type `Vector` with `value` in every element.
 template <typename Vector>
 CARILLON_INLINE Vector broadcast_as(float value) {
   if constexpr (sizeof(Vector) == sizeof(Quad)) {
@@ -87,7 +89,7 @@ CARILLON_INLINE Vector broadcast_as(float value) {
   }
 }
 
-/// Loads the first `count` <= 4 values, then zeros. Reads no other memory.
+/// Loads the first `count` values (count <= 4). The other values are zero. Reads no other memory.
 CARILLON_INLINE Quad load_quad(const float* from, std::int64_t count) {
 #if defined(__AVX512VL__)
   return (Quad)_mm_maskz_loadu_ps(static_cast<__mmask8>((1u << count) - 1), from);
@@ -101,7 +103,7 @@ CARILLON_INLINE Quad load_quad(const float* from, std::int64_t count) {
 #endif
 }
 
-/// Loads the first `count` <= lanes values, then zeros. Reads no other memory.
+/// Loads the first `count` values (count <= lanes). The other lanes are zero. Reads no other memory.
 CARILLON_INLINE Floats load_first(const float* from, std::int64_t count) {
 #if defined(__AVX512F__)
   return (Floats)_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
@@ -114,7 +116,7 @@ CARILLON_INLINE Floats load_first(const float* from, std::int64_t count) {
 #endif
 }
 
-/// Stores the first `count` <= lanes values. Writes no other memory.
+/// Stores the first `count` values (count <= lanes). Writes no other memory.
 CARILLON_INLINE void store_first(float* to, Floats values, std::int64_t count) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), (__m512)values);
@@ -125,7 +127,7 @@ CARILLON_INLINE void store_first(float* to, Floats values, std::int64_t count) {
 #endif
 }
 
-/// Loads elements [at, at + lanes) of an array of `count` elements. Elements after its end are zeros.
+/// Loads elements [at, at + lanes) of an array of `count` elements. Elements after the end of the array are zeros.
 CARILLON_INLINE Floats load_within(const float* array, std::int64_t at, std::int64_t count) {
   return at + lanes <= count ? load(array + at) : load_first(array + at, count - at);
 }
@@ -137,7 +139,7 @@ CARILLON_INLINE void store_within(float* array, std::int64_t at, std::int64_t co
   }
 }
 
-/// Bit i is set if value i is not zero. NaN is not zero.
+/// Returns a number in which bit i is set if value i is not zero. A NaN is not zero.
 CARILLON_INLINE std::uint32_t nonzero_lanes(Floats values) {
 #if defined(__AVX512F__)
   return _mm512_cmp_ps_mask((__m512)values, _mm512_setzero_ps(), _CMP_NEQ_UQ);
@@ -151,8 +153,8 @@ CARILLON_INLINE std::uint32_t nonzero_lanes(Floats values) {
 #endif
 }
 
-/// Writes first + i to `to` for each set bit i of the lowest `lanes` bits, and returns their number. Overwrites up to
-/// `lanes` elements of `to`.
+/// Writes first + i to `to` for each set bit i of the lowest `lanes` bits, and returns their number. May overwrite up
+/// to `lanes` elements of `to`.
 CARILLON_INLINE std::int64_t expand_bits(std::uint32_t bits, std::int32_t first, std::int32_t* to) {
 #if defined(__AVX512F__)
   const __m512i numbers = _mm512_add_epi32(_mm512_set1_epi32(first),

@@ -19,15 +19,16 @@ class ThreadScratch {
         stride_(aligned_bytes(bytes_per_thread)),
         buffer_(device.allocate(thread_count_ * stride_)) {}
 
-  /// The calling thread's piece, aligned to `tensor_alignment_bytes`.
+  /// Returns the calling thread's piece, which is aligned to `tensor_alignment_bytes`.
   template <typename T>
   T* mine() const {
     return reinterpret_cast<T*>(static_cast<std::byte*>(buffer_.data()) +
                                 static_cast<std::size_t>(omp_get_thread_num()) * stride_);
   }
 
-  /// A grain for parallel_ranges over `count` elements: at least `least`, and large enough that parallel_ranges makes
-  /// at most one range per piece. The third operand of `max` ensures that rounding down adds no range.
+  /// Returns a grain for parallel_ranges over `count` elements. The grain is at least `least`. It is so large that
+  /// parallel_ranges makes at most one range per piece. The third operand of `max` ensures that no additional range
+  /// results from rounding down.
   std::size_t grain(std::size_t count, std::size_t least) const {
     return std::max({least, count / thread_count_, thread_count_ + 2});
   }

@@ -1,5 +1,5 @@
-// Sums of flat arrays on a GPU, in the binary tree of carillon/core/reduction.h: the kernels by element, and the
-// functions that enqueue them (CUDA builds only).
+// Sums of flat arrays on a GPU, in the binary tree of carillon/core/reduction.h. The file has the kernels, which
+// process each element, and, in CUDA builds, the functions that enqueue them.
 //
 // Each element is added in the order of SumOrder::tree and multiplied once by a factor. Therefore the result has the
 // same bits as sum_in_order on a CPU. In the kernels, `i` counts elements.
@@ -15,11 +15,13 @@
 namespace carillon {
 
 /// Adds leaf number `leaf` of a tree. Level l of `waiting` holds the sum of 2^l leaves that waits for its neighbour.
-/// Adding leaf i completes one sum for each trailing one bit of i. The last leaf completes all sums.
+/// When leaf i is added, one sum is completed for each trailing one bit of i. When the last leaf is added, all sums are
+/// completed.
 struct AddTreeLeaf {
   const float* values = nullptr;  ///< [count] values of the leaf
   float* waiting = nullptr;       ///< [levels][count]
-  float* result = nullptr;        ///< [count] factor * sum, written with the last leaf; may be `values`
+  float* result = nullptr;        ///< [count] factor * sum, which is written when the last leaf is added; may be
+                                  ///< `values`
   std::int64_t count = 0;
   std::uint32_t leaf = 0;
   bool is_last = false;
@@ -39,8 +41,8 @@ struct AddTreeLeaf {
   }
 };
 
-/// own = factor * the sum of the parts of all ranks, added as a tree. In memory, the sum of 2, 4, ... parts replaces
-/// the first of these parts.
+/// Sets own = factor * the sum of the parts of all ranks, added as a tree. In memory, the sum of 2, 4, ... parts
+/// replaces the first of these parts.
 struct SumRanksAsTree {
   float* own = nullptr;     ///< [count] the part of rank `rank`; receives the result
   float* others = nullptr;  ///< [ranks][count] the parts of the other ranks, overwritten; row `rank` is not used
@@ -61,12 +63,12 @@ struct SumRanksAsTree {
   }
 };
 
-/// The number of levels of AddTreeLeaf::waiting that a tree with `leaves` leaves needs.
+/// Returns the number of levels of AddTreeLeaf::waiting that a tree with `leaves` leaves needs.
 constexpr std::size_t tree_levels(std::uint32_t leaves) { return static_cast<std::size_t>(std::bit_width(leaves - 1)); }
 
 /// Enqueues the addition of one leaf. The leaves of a tree must be added in the order 0, 1, ...
 void add_tree_leaf_cuda(const AddTreeLeaf& leaf, Stream& stream);
-/// Enqueues the sum over ranks.
+/// Enqueues the sum over the ranks.
 void sum_ranks_as_tree_cuda(const SumRanksAsTree& sum, Stream& stream);
 
 }  // namespace carillon

@@ -1,8 +1,9 @@
-// SlidingWindow: how a window slides along one axis, for CPU ops and CUDA kernels. The rules are TensorFlow's, or
-// PyTorch's with symmetric padding. Functions find the positions in a window, and the windows that contain a position.
+// SlidingWindow: describes how a window slides along one axis, for CPU ops and CUDA kernels. The rules are TensorFlow's
+// rules or, with symmetric padding, PyTorch's rules. Functions find the positions in a window, and the windows that
+// contain a position.
 //
-// A window with a dilation d reads every d-th position. The span of a window is (window - 1) * d + 1; without dilation,
-// the span is the window. In the formulas, `window` is the span.
+// A window with a dilation d reads every d-th position. The span of a window is (window - 1) * d + 1. If there is no
+// dilation, the span is equal to the window. In the formulas, `window` is the span.
 //
 //   same:   output = ceil(input / stride), pad = max((output - 1) * stride + window - input, 0), before = pad / 2
 //           rounded down: the larger half of an odd padding is after (input 24, window 3, stride 2: 0 before, 1 after)
@@ -10,8 +11,8 @@
 //   symmetric(p):  output = (input + 2 p - window) / stride + 1, p before and after
 //   pads:   output = (input + before + after - window) / stride + 1
 //
-// With stride 1 and an odd window, `same` equals symmetric(window / 2); with stride 2 it does not. Sources: TensorFlow,
-// "Notes on padding" of tf.nn; PyTorch, Conv2d; ONNX, Conv, for pads.
+// If the stride is 1 and the window is odd, `same` has the same padding as symmetric(window / 2). If the stride is 2,
+// it has not. Sources: TensorFlow, "Notes on padding" of tf.nn; PyTorch, Conv2d; ONNX, Conv, for pads.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +33,7 @@ class Padding {
   /// Padding before and after; only for symmetric padding.
   constexpr std::int64_t extent() const { return extent_; }
   constexpr bool operator==(const Padding&) const = default;
-  /// The attribute "padding": "same", or the symmetric padding.
+  /// The text of the attribute "padding": "same", or the symmetric padding.
   template <typename Fields>
   void visit(Fields& fields) {
     std::int64_t value = is_same() ? -1 : extent_;
@@ -54,16 +55,16 @@ inline constexpr Padding Padding::valid = Padding::symmetric(0);
 struct SlidingWindow {
   std::int64_t input, output, window, stride;
   std::int64_t before, after;  ///< padding
-  std::int64_t dilation = 1;   ///< distance of neighbouring positions of a window
+  std::int64_t dilation = 1;   ///< distance between neighbouring positions of a window
 
-  /// Number of positions from the first to the last position of a window.
+  /// Returns the number of positions from the first to the last position of a window.
   constexpr std::int64_t span() const { return (window - 1) * dilation + 1; }
   /// True if every window contains a position of the input.
   constexpr bool pads_less_than_window() const { return before < window && after < window; }
 };
 
-/// A window with these paddings, which may be larger than the window. Errors: failed (window, stride or dilation
-/// below 1; padding below 0; the window does not fit into the padded input).
+/// Makes a window with these paddings, which may be larger than the window. Errors: failed (the window, the stride or
+/// the dilation is below 1; a padding is below 0; the window does not fit into the padded input).
 inline SlidingWindow slide_padded(std::int64_t input, std::int64_t window, std::int64_t stride, std::int64_t before,
                                   std::int64_t after, std::int64_t dilation = 1) {
   check(window > 0 && stride > 0 && dilation > 0, "window, stride and dilation must be at least 1");
@@ -90,11 +91,12 @@ inline SlidingWindow slide(std::int64_t input, std::int64_t window, std::int64_t
   return {input, output, window, stride, pad / 2, pad - pad / 2, dilation};
 }
 
-/// A window over images, as the params of an op describe it. If a width is 0, it equals the height.
+/// A window over images, in the form in which the params of an op describe it. If a width is 0, it is the same as the
+/// height.
 struct ImageWindow {
   std::int64_t height, width, stride, stride_width;
   Padding padding;
-  std::vector<std::int64_t> pads;  ///< {top, left, bottom, right}, replaces `padding` unless empty
+  std::vector<std::int64_t> pads;  ///< {top, left, bottom, right}; replaces `padding` if it is not empty
   std::int64_t dilation = 1, dilation_width = 0;
 };
 
@@ -103,7 +105,7 @@ struct ImageWindows {
   SlidingWindow vertical, horizontal;
 };
 
-/// Errors: as slide or, with pads, slide_padded; failed (pads are not 4 numbers).
+/// Errors: as slide or, if pads are given, as slide_padded; failed (pads are not 4 numbers).
 inline ImageWindows slide_over(std::int64_t height, std::int64_t width, const ImageWindow& window) {
   const auto or_height = [](std::int64_t of_width, std::int64_t of_height) {
     check(of_width >= 0, "window, stride and dilation must be at least 1");
@@ -121,7 +123,7 @@ inline ImageWindows slide_over(std::int64_t height, std::int64_t width, const Im
                 or_height(window.dilation_width, window.dilation), 1)};
 }
 
-/// Indices [first, last).
+/// The indices [first, last).
 template <typename Int>
 struct Interval {
   Int first, last;
@@ -142,8 +144,8 @@ CARILLON_HOST_DEVICE inline Interval<Int> windows_over(const Axis& axis, Int pos
   return {padded < axis.window ? 0 : (padded - axis.window) / axis.stride + 1, end < axis.output ? end : axis.output};
 }
 
-/// The reciprocal of the number of positions of a window that are inside the input. `rows`, `columns`: results of
-/// offsets_inside.
+/// Returns the reciprocal of the number of positions of a window that are inside the input. `rows`, `columns`: results
+/// of offsets_inside.
 template <typename Int>
 CARILLON_HOST_DEVICE inline float share_of_each(const Interval<Int>& rows, const Interval<Int>& columns) {
   return 1.0f / static_cast<float>((rows.last - rows.first) * (columns.last - columns.first));

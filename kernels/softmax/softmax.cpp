@@ -1,4 +1,4 @@
-// The definition of softmax, and the op on a CPU: a loop over rows.
+// The definition of softmax, and the op on a CPU, which loops over the rows.
 #include "kernels/softmax/softmax.h"
 
 #include <algorithm>

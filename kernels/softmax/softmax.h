@@ -1,11 +1,11 @@
-// softmax: turns the last axis into weights that are not negative and sum to 1.
+// softmax: converts the last axis into weights. They are not negative, and their sum is 1.
 //
 //   y[i] = exp(x[i] - m) / sum over j of exp(x[j] - m), m: the largest x[j]
 //   dx[i] = y[i] (dy[i] - sum over j of dy[j] y[j])
 //
 // x, y: [batch, ..., n]; i and j are indices of the last axis. If x[i] - m is below -86, y[i] is 0. If an x[i] is NaN
-// or +infinity, its row is NaN. The loss of a classification is softmax_cross_entropy, which needs no softmax before
-// it. Source: the operator Softmax of ONNX.
+// or +infinity, all y of its row are NaN. The loss of a classification is softmax_cross_entropy, which needs no softmax
+// before it. Source: the operator Softmax of ONNX.
 #pragma once
 
 #include <string>

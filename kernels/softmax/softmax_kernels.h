@@ -1,4 +1,4 @@
-// The arithmetic of softmax, on CPU and GPU, and the kernels on a GPU: 32 neighbouring threads process a row. Each
+// The arithmetic of softmax, on CPU and GPU, and the kernels for a GPU. 32 neighbouring threads process a row. Each
 // thread adds the elements of its lane. Then each of the 32 threads adds the sums of all lanes, in the same order.
 #pragma once
 
@@ -12,14 +12,14 @@ namespace carillon {
 
 inline constexpr int softmax_lanes = 32;
 
-/// exp(x - largest), or 0 if x - largest is below -86.
+/// Returns exp(x - largest), or 0 if x - largest is below -86.
 CARILLON_HOST_DEVICE inline float softmax_term(float x, float largest) {
   const float below = x - largest, exponential = exp_below_zero(below);
   const float term = below < -86.0f ? 0.0f : exponential;
   return below == below ? term : below;  // NaN stays NaN
 }
 
-/// The rows and the threads of the kernels. T: float or Bf16.
+/// The rows of the kernels, and the threads that process them. T: float or Bf16.
 template <typename T>
 struct SoftmaxRows {
   static constexpr int threads = 256, lanes = softmax_lanes;

@@ -1,5 +1,5 @@
 // The definition of softmax_cross_entropy, and the op on a CPU. The op uses one thread, because a batch of logits is
-// small. The sum over the batch has double precision.
+// small. It sums over the batch in double precision.
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
 
 #include <algorithm>
@@ -71,12 +71,12 @@ class SoftmaxCrossEntropyCpu final : public Op {
 
  private:
   float batch_lambda() const { return draw_mixing(mixing_, step_.batch.first_position).lambda; }
-  /// Label of the row that row `b` is mixed with.
+  /// Returns the label of the row with which row `b` is mixed.
   std::int32_t other_label(std::size_t b) const {
     return labels_[mixed_with(b, static_cast<std::size_t>(logits_.shape[0]))];
   }
 
-  /// Row `b` of the logits as float32 [classes], valid until the next call.
+  /// Returns row `b` of the logits as float32 [classes]. The result is valid until the next call.
   const float* read_logits(std::size_t b) {
     read_floats(sample_of(logits_, static_cast<std::int64_t>(b)), z_.size(), z_.data());
     return z_.data();
@@ -103,14 +103,14 @@ class SoftmaxCrossEntropyCpu final : public Op {
     if (mixing_.mixes()) dz[other_label(b)] -= (1.0f - lambda) * of_labels;
   }
 
-  /// Sums over a row of logits.
+  /// The sums over a row of logits.
   struct WeightedRow {
     double sum = 0.0, log_sum = 0.0;  ///< see ClassLogit
     double loss = 0.0;
     double slope = 0.0;  ///< sum of w q h (softmax_cross_entropy.h)
   };
 
-  /// q[b, j] w[j].
+  /// Returns q[b, j] w[j].
   double weighted_target(std::size_t b, std::size_t j, float lambda) const {
     const auto label = static_cast<std::int32_t>(j);
     double share = labels_[b] == label ? lambda : 0.0;
@@ -152,7 +152,7 @@ class SoftmaxCrossEntropyCpu final : public Op {
 
   float smoothing_;
   MixingParams mixing_;
-  std::vector<float> weights_;  ///< [classes], or empty
+  std::vector<float> weights_;  ///< [classes]; empty: there are no weights
   float gamma_;
   bool weighs_classes_;
   const StepInputs& step_;
@@ -177,8 +177,8 @@ class SoftmaxCrossEntropyDefinition final : public OpDefinition {
   SoftmaxCrossEntropyParams params_;
 };
 
-/// The op computes the column sums of its input gradient only if it has few blocks, because the last block adds the
-/// sums of all blocks.
+/// The op computes the column sums of its input gradient only if it has few blocks, because the block that finishes
+/// last adds the sums of all blocks.
 bool sums_input_gradient(DeviceKind kind, const Shape& logits) {
   return kind == DeviceKind::cuda && softmax_blocks(logits[0], logits[1]) <= 8;
 }

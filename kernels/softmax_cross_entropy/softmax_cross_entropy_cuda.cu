@@ -1,5 +1,5 @@
 // softmax_cross_entropy in CUDA: one kernel. The backward pass computes the exponentials and the loss again. In
-// training it also writes the step sums, and then the forward pass does no work.
+// training, it also writes the step sums, and the forward pass does no work.
 #include "kernels/shared/float_type.h"
 #include "kernels/shared/launch.cuh"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"
@@ -32,7 +32,7 @@ class SoftmaxCrossEntropyCuda final : public Op {
     kernel_.block_losses = static_cast<double*>(block_losses_.data());
     kernel_.blocks_done = static_cast<std::uint32_t*>(blocks_done_.data());
     backward_ = kernel_;
-    backward_.loss = nullptr;  // the memory may already belong to another tensor
+    backward_.loss = nullptr;  // the memory may already hold another tensor
     if (tensors.input_gradients.empty()) return;
     backward_.gradient = static_cast<T*>(tensors.input_gradients.at(0).data);
     if (!tensors.step_sums.empty()) backward_.step_sums = tensors.step_sums.data();
@@ -44,7 +44,7 @@ class SoftmaxCrossEntropyCuda final : public Op {
 
   void forward(Stream& stream) override {
     if (backward_.step_sums == nullptr)
-      launch(kernel_, stream);  // otherwise nothing reads the loss before the backward pass
+      launch(kernel_, stream);  // otherwise no code reads the loss before the backward pass
   }
 
   void backward(Stream& stream) override {

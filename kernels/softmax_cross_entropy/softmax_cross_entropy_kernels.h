@@ -1,7 +1,7 @@
 // The class terms of softmax_cross_entropy, on CPU and GPU, and the CUDA kernel. All sums of the kernel have a fixed
 // order, so equal inputs give equal bits.
 //
-// Class terms are the contributions of one class to the loss of a row and to the gradient of this loss, with class
+// A class term is the contribution of one class to the loss of a row, or to the gradient of this loss, with class
 // weights or focal loss.
 //
 //   f(p) = -(1 - p)^gamma log p            p: the probability of the class
@@ -27,11 +27,12 @@ namespace carillon {
 struct ClassLogit {
   double shifted = 0.0;      ///< z - max(z)
   double exponential = 0.0;  ///< exp(z - max(z)): exactly 1 for the largest logit
-  double sum = 0.0;          ///< sum over the row of exp(z - max(z)), summed in double precision
+  double sum = 0.0;          ///< sum of exp(z - max(z)) over the row, in double precision
   double log_sum = 0.0;      ///< log(sum)
 
   CARILLON_HOST_DEVICE double probability() const { return exponential / sum; }
-  /// 1 - probability. For a probability above 1/2, which only the largest logit can have, this loses no digits.
+  /// Returns 1 - probability. No digits are lost if the probability is above 1/2, which is possible only for the
+  /// largest logit.
   CARILLON_HOST_DEVICE double rest() const { return (sum - exponential) / sum; }
 };
 
@@ -48,16 +49,16 @@ CARILLON_HOST_DEVICE inline ClassTerms class_terms(const ClassLogit& logit, doub
   return {factor * minus_log, factor * (1.0 + gamma * logit.probability() * ratio)};
 }
 
-/// The gradient of a row's loss with respect to the logit of one class. `own_slope`: the class's target share times its
-/// weight times h. `row_slope`: the sum of `own_slope` over the row.
+/// Returns the gradient of a row's loss with respect to the logit of one class. `own_slope`: the product of the class's
+/// target, its weight and h. `row_slope`: the sum of `own_slope` over the row.
 CARILLON_HOST_DEVICE inline double class_gradient(const ClassLogit& logit, double own_slope, double row_slope) {
   return logit.probability() * (row_slope - own_slope) - own_slope * logit.rest();
 }
 
 inline constexpr int softmax_threads = 256;
 
-/// Number of neighbouring threads that share a row of logits. A thread has at most 4 logits, unless the row has more
-/// than 4 * softmax_threads logits. The kernel is compiled for the three possible results.
+/// Number of neighbouring threads that share a row of logits. If the row has at most 4 * softmax_threads logits, a
+/// thread has at most 4 logits. The kernel is compiled for the three possible results.
 CARILLON_HOST_DEVICE constexpr int softmax_lanes(std::int64_t classes) {
   return classes <= 16 ? 4 : classes <= 128 ? 32 : softmax_threads;
 }
@@ -68,8 +69,8 @@ CARILLON_HOST_DEVICE constexpr int softmax_blocks(std::int64_t batch, std::int64
 }
 
 /// Computes the mean loss. Optional outputs: the gradient, the column sums of the gradient, and the step sums. Each
-/// block computes some rows. The last block to finish adds up the results of all blocks. T: float or Bf16. lanes:
-/// softmax_lanes(classes). weighs_classes: with class weights or a focal gamma.
+/// block computes some rows. The block that finishes last adds up the results of all blocks. T: float or Bf16. lanes:
+/// softmax_lanes(classes). weighs_classes: true if there are class weights or a focal gamma.
 template <typename T, int lanes, bool weighs_classes = false>
 struct SoftmaxKernel {
   static constexpr int threads = softmax_threads;
@@ -81,7 +82,7 @@ struct SoftmaxKernel {
   // After each of the phases before row_phase, fold_phases phases reduce the values in Shared.
   static constexpr int largest_phase = 0;
   static constexpr int sum_phase = largest_phase + 1 + fold_phases;
-  static constexpr int terms_phase = sum_phase + 1 + fold_phases;  ///< exists only with weighs_classes
+  static constexpr int terms_phase = sum_phase + 1 + fold_phases;  ///< exists only if weighs_classes is true
   static constexpr int row_phase = weighs_classes ? terms_phase + 1 + fold_phases : terms_phase;
   static constexpr int block_phase = row_phase + 1;
   static constexpr int done_phase = block_phase + 1;
@@ -90,10 +91,10 @@ struct SoftmaxKernel {
   static constexpr int phases = end_phase + 1;
 
   struct Shared {
-    double losses[threads];  ///< loss of each row, at the row's first thread; before: sums of z (label smoothing)
+    double losses[threads];  ///< loss of each row, at the row's first thread; before that: sums of z (label smoothing)
     float largest[threads], sums[threads];
-    // Only with weighs_classes. exact_sums: sums of exponentials in float64, used instead of `sums`. slopes: sums of w
-    // q h (w, q: softmax_cross_entropy.h; h: top of this file).
+    // Only if weighs_classes is true. exact_sums: sums of exponentials in float64, which replace `sums`. slopes: sums
+    // of w q h (w, q: softmax_cross_entropy.h; h: top of this file).
     double exact_sums[weighs_classes ? threads : 1], slopes[weighs_classes ? threads : 1];
     double part_sums[parts];
     float lambda;
@@ -112,7 +113,7 @@ struct SoftmaxKernel {
   float gamma = 0.0f;
   T* gradient = nullptr;           ///< [batch, classes]; null: the kernel computes no gradient and no column sums
   float* column_sums = nullptr;    ///< [classes], sums of the stored (rounded) gradient; null: not computed
-  float* block_columns = nullptr;  ///< [blocks, classes], with column_sums
+  float* block_columns = nullptr;  ///< [blocks, classes], if column_sums is not null
   float* step_sums = nullptr;      ///< [step_sum_count]; null: not computed
 
   CARILLON_HOST_DEVICE int blocks() const { return softmax_blocks(batch, classes); }
@@ -216,7 +217,7 @@ struct SoftmaxKernel {
     }
   }
 
-  /// q[row, j] w[j].
+  /// Returns q[row, j] w[j].
   CARILLON_HOST_DEVICE double weighted_target(const Shared& shared, std::int64_t row, std::int64_t j) const {
     const double lambda = mixing.mixes() ? shared.lambda : 1.0;
     double share = j == label(row) ? lambda : 0.0;
@@ -268,7 +269,7 @@ struct SoftmaxKernel {
                    });
   }
 
-  /// Loss of the row that starts at this thread; 0 if the row is outside the batch.
+  /// Returns the loss of the row that starts at this thread, or 0 if the row is outside the batch.
   CARILLON_HOST_DEVICE double row_loss(const Shared& shared, int block, int thread) const {
     const std::int64_t row = row_of(block, thread);
     if (row >= batch) return 0.0;
@@ -314,7 +315,7 @@ struct SoftmaxKernel {
     }
   }
 
-  /// Stores the block's loss. Returns true in the last block to finish.
+  /// Stores the block's loss. Returns true in the block that finishes last.
   CARILLON_HOST_DEVICE bool finish_block(const Shared& shared, int block) const {
     block_losses[block] = sum_of_parts(shared);
     return is_last_block(blocks_done, blocks());

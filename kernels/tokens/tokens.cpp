@@ -12,7 +12,7 @@
 namespace carillon {
 namespace {
 
-/// y = x + added, `count` elements.
+/// Computes y = x + added for `count` elements.
 CARILLON_SIMD void add_row(ElementPointer x, const float* __restrict added, std::int64_t count, ElementPointer y) {
   with_float_type(
       y.type(), [&]<typename T>(std::type_identity<T>) __attribute__((always_inline)) {
@@ -22,7 +22,7 @@ CARILLON_SIMD void add_row(ElementPointer x, const float* __restrict added, std:
       });
 }
 
-/// sums[i] = the sum over rows of x[row, i], for elements [first, last) of rows of `size` elements.
+/// Sets sums[i] to the sum over the rows of x[row, i], for the elements [first, last). A row has `size` elements.
 CARILLON_SIMD void sum_rows(ElementPointer x, std::int64_t rows, std::int64_t size, std::int64_t first,
                             std::int64_t last, float* __restrict sums) {
   std::fill(sums + first, sums + last, 0.0f);
@@ -102,7 +102,7 @@ class EmbedTokensCpu final : public Op {
   }
 
   Tensor x_, y_, class_, positions_, dx_, dy_, dclass_, dpositions_;
-  std::int64_t channels_, size_;  ///< elements of a token; elements of a sample
+  std::int64_t channels_, size_;  ///< number of elements of a token, and of a sample
 };
 
 class FirstTokenCpu final : public Op {

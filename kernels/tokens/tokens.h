@@ -1,5 +1,5 @@
 // embed_tokens: makes the tokens of a transformer from the patches of an image.
-// first_token: copies the class token of each sample. The class token is a learned vector in front of the patches; the
+// first_token: copies the class token of each sample. The class token is a learned vector before the patches. The
 // network classifies by the final value of this token.
 //
 //   embed_tokens   y[b, 0] = class + positions[0]                     x: [batch, height, width, channels]

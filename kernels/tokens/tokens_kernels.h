@@ -1,5 +1,5 @@
-// The kernels of embed_tokens and first_token on a GPU. Each thread processes a pack of n elements of the result (y or
-// dx) or, for the sums over the batch, of a sample of dy. n divides the channels.
+// The kernels of embed_tokens and first_token on a GPU. Each thread processes a pack of n elements. These are elements
+// of the result (y or dx) or, for the sums over the batch, of a sample of dy. n divides the number of channels.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct EmbedTokensForward {
   const T* x = nullptr;  ///< [batch, size - channels]
   const float *class_token = nullptr, *positions = nullptr;
   T* y = nullptr;                       ///< [batch, size]
-  std::int64_t size = 0, channels = 0;  ///< elements of a sample of y, of a token
+  std::int64_t size = 0, channels = 0;  ///< number of elements of a sample of y, and of a token
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t pack) const {
     const std::int64_t i = pack * n, sample = i / size, at = i - sample * size;
@@ -26,14 +26,14 @@ struct EmbedTokensForward {
   }
 };
 
-/// Computes the gradients of the class token and the positions: for each pack of a sample, the sum of dy over the
-/// samples.
+/// Computes the gradients of the class token and the positions. For each pack of a sample, this is the sum of dy over
+/// the samples.
 template <typename T, int n>
 struct EmbedTokensSums {
-  static constexpr int samples_at_once = 16;  ///< values that are loaded before the first one is added
+  static constexpr int samples_at_once = 16;  ///< number of values that are loaded before the first one is added
 
   const T* dy = nullptr;                               ///< [batch, size]
-  float *class_token = nullptr, *positions = nullptr;  ///< gradients; either may be null
+  float *class_token = nullptr, *positions = nullptr;  ///< the gradients; either of them may be null
   std::int64_t batch = 0, size = 0, channels = 0;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t pack) const {
@@ -57,7 +57,7 @@ struct EmbedTokensSums {
   }
 };
 
-/// One thread per pack of dx, [batch, size - channels].
+/// One thread for each pack of dx, [batch, size - channels].
 template <typename T, int n>
 struct EmbedTokensBackward {
   const T* dy = nullptr;  ///< [batch, size]
@@ -70,7 +70,7 @@ struct EmbedTokensBackward {
   }
 };
 
-/// One thread per pack of y, [batch, channels].
+/// One thread for each pack of y, [batch, channels].
 template <typename T, int n>
 struct FirstTokenForward {
   const T* x = nullptr;  ///< [batch, size]
@@ -83,7 +83,7 @@ struct FirstTokenForward {
   }
 };
 
-/// One thread per pack of dx, [batch, size].
+/// One thread for each pack of dx, [batch, size].
 template <typename T, int n>
 struct FirstTokenBackward {
   const T* dy = nullptr;  ///< [batch, channels]

@@ -1,4 +1,4 @@
-// Values that do not depend on any input, and are the same for each sample: constant and variable.
+// Values that do not depend on an input, and are the same for each sample: constant and variable.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ namespace carillon {
 
 struct ConstantParams {
   std::vector<std::int64_t> shape;  ///< shape of one sample; empty: one number
-  std::vector<float> values;        ///< row-major, or one value for all elements
+  std::vector<float> values;        ///< row-major; or one value, which all elements have
 
   template <typename Fields>
   void visit(Fields& fields) {
@@ -36,7 +36,7 @@ extern const OpType constant_op;
 //   y[b, i] = w[i]          y: [batch, shape...]     w: `<name>/values` [shape...], float32 in every arithmetic
 //   dw[i] = sum over b of dy[b, i], in order of the samples
 //
-// With `trains` false, w keeps its initial values.
+// If `trains` is false, w keeps its initial values.
 
 struct VariableParams {
   std::vector<std::int64_t> shape;  ///< shape of one sample
@@ -51,7 +51,7 @@ struct VariableParams {
   }
 };
 
-/// Errors: failed (the shape has no extent, or an extent that is not positive or exceeds max_attribute).
+/// Errors: failed (the shape has no extent; an extent is not positive or exceeds max_attribute).
 Value variable(Graph& graph, const std::string& name, const VariableParams& params);
 extern const OpType variable_op;
 

@@ -8,17 +8,17 @@
 
 namespace carillon {
 
-/// y = the values, for each sample. T: float or Bf16.
+/// Sets y to the values, for each sample. T: float or Bf16.
 template <typename T>
 struct RepeatValues {
   const float* values = nullptr;  ///< [count]
-  std::int64_t count = 1;         ///< elements of a sample, or 1
+  std::int64_t count = 1;         ///< number of elements of a sample, or 1
   T* y = nullptr;
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = stored_as<T>(values[i % count]); }
 };
 
-/// dw = the sum of dy over the samples.
+/// Sets dw to the sum of dy over the samples.
 template <typename T>
 struct VariableBackward {
   const T* dy = nullptr;

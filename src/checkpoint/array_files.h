@@ -26,9 +26,9 @@ inline constexpr std::size_t max_npy_header_bytes = 65536;
 /// Writes the file and replaces an old one atomically. Errors: io (path, cause).
 void write_npz(const std::filesystem::path& path, std::span<const ListedArray> arrays);
 
-/// Reads the arrays in the order of the file. Errors name the file and the array: no_input, data (not an npz file,
-/// damaged, an array of another type or in column-major order, arrays and headers of more than `max_bytes` together),
-/// io.
+/// Reads the arrays in the order of the file. Errors: no_input (the file does not exist), data (the file is not an npz
+/// file or is damaged; an array has another type or column-major order; the arrays and headers together have more than
+/// `max_bytes` bytes), io. The messages name the file and the array.
 std::vector<NamedArray> read_npz(const std::filesystem::path& path, std::uint64_t max_bytes);
 
 // safetensors: reads and writes Hugging Face's format for named arrays. https://github.com/huggingface/safetensors
@@ -52,13 +52,15 @@ struct SafetensorsEntry {
 
 class SafetensorsFile {
  public:
-  /// Reads and checks the whole header. Allocates no more than a small multiple of max_safetensors_header_bytes. Errors
-  /// name the file: no_input, data (not a safetensors file, damaged, truncated), io.
+  /// Reads and checks the whole header. Allocates no more than a small multiple of max_safetensors_header_bytes.
+  /// Errors: no_input (the file does not exist), data (the file is not a safetensors file, is damaged or is truncated),
+  /// io. The messages name the file.
   explicit SafetensorsFile(const std::filesystem::path& path);
 
-  /// The entries in the order of their data.
+  /// Returns the entries in the order of their data.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
-  /// The values of an entry of F32, F16 or BF16, as float32. Errors: data (another type; the file has changed), io.
+  /// Returns the values of an F32, F16 or BF16 entry as float32. Errors: data (the entry has another type; the file has
+  /// changed), io.
   NamedArray read(const SafetensorsEntry& entry) const;
 
  private:

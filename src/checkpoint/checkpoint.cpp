@@ -60,8 +60,8 @@ Header read_header(std::span<const std::byte> bytes, const std::string& subject)
   return header;
 }
 
-/// The image length that the header states. `bytes`: the first 512 bytes of the file, or the whole file if it is
-/// shorter. Errors: data (not a valid header), RefusedCheckpoint (another version).
+/// Returns the image length that the header states. `bytes`: the first 512 bytes of the file, or the whole file if it
+/// is shorter. Errors: data (the header is not valid), RefusedCheckpoint (the header has another version).
 std::uint64_t announced_image_bytes(std::span<const std::byte> bytes, const std::string& subject) {
   const auto header = read_header(bytes, subject);
   if (header.version != header_version) {
@@ -147,7 +147,7 @@ std::span<const std::byte> verified_image(std::span<const std::byte> file, const
 
 namespace {
 
-/// The nesting depth of arrays and objects in a JSON text.
+/// Returns the nesting depth of arrays and objects in a JSON text.
 int json_depth(std::string_view text) {
   int depth = 0, deepest = 0;
   bool in_string = false;
@@ -165,7 +165,8 @@ int json_depth(std::string_view text) {
   return deepest;
 }
 
-/// True if HDF5 uses `name` unchanged as a path with the separator '/'. HDF5 would ignore empty parts and ".".
+/// True if HDF5 uses `name` unchanged as a path with the separator '/'. HDF5 would ignore empty parts of a path, and
+/// parts named ".".
 bool is_path(std::string_view name) {
   const std::string whole = fmt::format("/{}/", name);
   return whole.find("//") == whole.npos && whole.find("/./") == whole.npos && name.find('\0') == name.npos;

@@ -29,8 +29,8 @@ struct NamedArray {
 };
 
 struct CheckpointState {
-  std::string model;             ///< "mnist", ...
-  std::int64_t global_step = 0;  ///< updates applied
+  std::string model;             ///< name of the network, for example "mnist"
+  std::int64_t global_step = 0;  ///< number of updates that the run has applied
   std::uint64_t seed = 0;
   std::uint64_t stream_position = 0;  ///< stream position of the next training sample
   std::string options_json;           ///< options of the run, one JSON object
@@ -58,19 +58,21 @@ void write_checkpoint(const std::filesystem::path& path, CheckpointState state);
 
 inline constexpr std::uint64_t no_size_limit = ~std::uint64_t{0};
 
-/// An intact checkpoint that programs do not load: it has another format version, or it is larger than the caller's
-/// limit and probably belongs to another network. A program must then not load an older checkpoint instead. Exit code:
-/// data.
+/// The error for an intact checkpoint that programs do not load. The checkpoint has another format version, or it is
+/// larger than the caller's limit and probably belongs to another network. A program must then not load an older
+/// checkpoint instead. Exit code: data.
 class RefusedCheckpoint : public Error {
  public:
   using Error::Error;
 };
 
-/// Reads a checkpoint. Arrays are sorted by name. Errors: no_input (no such file), data (not a regular file, damaged),
-/// RefusedCheckpoint (another format version, or larger than `max_bytes`), io.
+/// Reads a checkpoint. Arrays are sorted by name. Errors: no_input (the file does not exist), data (the file is not a
+/// regular file or is damaged), RefusedCheckpoint (the checkpoint has another format version or is larger than
+/// `max_bytes`), io.
 CheckpointState read_checkpoint(const std::filesystem::path& path, std::uint64_t max_bytes = no_size_limit);
 
-/// Steps of the checkpoints in `train_dir`, newest first. Empty if the directory is missing.
+/// Returns the steps of the checkpoints in `train_dir`, newest first. Returns an empty vector if the directory is
+/// missing.
 std::vector<std::int64_t> list_checkpoints(const std::filesystem::path& train_dir);
 
 struct LoadedCheckpoint {
@@ -87,16 +89,16 @@ std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::pa
                                                        std::uint64_t max_bytes = no_size_limit);
 
 /// Reads `place`: a checkpoint file, or the newest checkpoint of a train directory. Errors: as read_checkpoint and
-/// read_newest_checkpoint; no_input (a directory without a checkpoint).
+/// read_newest_checkpoint; no_input (the directory has no checkpoint).
 LoadedCheckpoint find_checkpoint(const std::string& place, const std::function<void(const std::string&)>& warn,
                                  std::uint64_t max_bytes = no_size_limit);
 
-/// Removes the temporary files that a killed writer left in `train_dir`: `<name>.<digits>.tmp`, with the name of a
-/// checkpoint, best.ckpt.h5 or metrics.jsonl.
+/// Removes the temporary files `<name>.<digits>.tmp` that a killed writer left in `train_dir`. `<name>` is the name of
+/// a checkpoint, best.ckpt.h5 or metrics.jsonl.
 void remove_stale_temporaries(const std::filesystem::path& train_dir);
 
-/// The checkpoints that stay after a new checkpoint is written. Checkpoints of later steps are neither counted nor
-/// removed.
+/// The checkpoints that stay after a new checkpoint is written. The rule ignores checkpoints of later steps: it neither
+/// counts nor removes them.
 struct CheckpointRetention {
   std::int64_t newest = 0;  ///< number of newest checkpoints to keep; 0: keep all
   std::int64_t every = 0;   ///< also keep checkpoints of steps that are multiples of this number; 0: none
@@ -105,15 +107,15 @@ struct CheckpointRetention {
 /// How a CheckpointWriter retries failed writes.
 struct CheckpointRetries {
   std::int64_t max_failures = 0;       ///< the writer gives up if more than this number of writes in a row fail
-  std::string limit_name = "at most";  ///< name of max_failures in warnings
+  std::string limit_name = "at most";  ///< name of the option for max_failures, for warnings
   std::function<void(const std::string&)> warn = [](const std::string& /*line*/) {};  ///< receives one line per warning
 };
 
 /// Writes checkpoints on a background thread, one at a time, and retries failed writes.
 ///
-/// A failed write causes a warning. The writer writes the same state again after 1 s, then 2 s, 4 s, up to a minute,
-/// unless a newer state replaces it. After more than `max_failures` failures in a row it gives up. If the state cannot
-/// be encoded as a file, each write fails for the same reason.
+/// If a write fails, the writer warns, and writes the same state again after 1 s. The next pauses are 2 s, 4 s and so
+/// on, up to a minute. If a newer state arrives, it replaces the old state. After more than `max_failures` failures in
+/// a row it gives up. If the state cannot be encoded as a file, each write fails for the same reason.
 class CheckpointWriter {
  public:
   using Clock = std::chrono::steady_clock;
@@ -121,9 +123,9 @@ class CheckpointWriter {
   /// Writes each checkpoint to the file that checkpoint_path names for its step.
   CheckpointWriter(const std::filesystem::path& train_dir, const CheckpointRetention& retention,
                    CheckpointRetries retries = {});
-  /// Writes all checkpoints to one file; each replaces the previous one.
+  /// Writes all checkpoints to one file. Each checkpoint replaces the previous one.
   explicit CheckpointWriter(std::filesystem::path file, CheckpointRetries retries = {});
-  /// Waits for the write in progress. If `finish` has not thrown its error, the error is lost.
+  /// Waits for the write in progress. An error that `finish` has not thrown is lost.
   ~CheckpointWriter();
   CheckpointWriter(CheckpointWriter&&) noexcept;
 
@@ -133,13 +135,13 @@ class CheckpointWriter {
   void poll(Clock::time_point now = Clock::now());
   /// True if a write has no result yet.
   bool is_writing() const { return is_writing_; }
-  /// The error after which the writer gave up; nullopt: it has not given up.
+  /// Returns the error after which the writer gave up, or nullopt if it has not given up.
   const std::optional<Error>& given_up() const { return given_up_; }
   /// Waits until the last state is on disk. If a write fails, writes the state again after a second. If the writer
   /// gives up, throws the error of the last write.
   void finish();
-  /// Step of the newest checkpoint that this writer has completed; -1: none. Any thread and any signal handler may call
-  /// this.
+  /// Returns the step of the newest checkpoint that this writer has completed, or -1 if it has completed no checkpoint.
+  /// Any thread and any signal handler may call this.
   std::int64_t newest_complete() const;
 
  private:
@@ -158,7 +160,7 @@ class CheckpointWriter {
   Clock::time_point retry_at_;
 };
 
-/// The version of HDF5.
+/// Returns the version of HDF5.
 std::string checkpoint_library();
 
 }  // namespace carillon

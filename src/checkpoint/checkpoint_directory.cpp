@@ -29,7 +29,7 @@ constexpr std::string_view prefix = "model.ckpt-";
 constexpr std::string_view suffix = ".h5";
 constexpr std::string_view best_name = "best.ckpt.h5";
 
-/// The step in a file name that checkpoint_path makes; nullopt for any other name.
+/// Returns the step in a file name that checkpoint_path makes, or nullopt for any other name.
 std::optional<std::int64_t> step_of(std::string_view name) {
   if (!name.starts_with(prefix) || !name.ends_with(suffix)) return std::nullopt;
   if (name.size() <= prefix.size() + suffix.size()) return std::nullopt;
@@ -53,8 +53,8 @@ void for_each_name(const std::filesystem::path& directory, Visit visit) {
   if (error) fail(ExitCode::io, "cannot list {}: {}", directory.string(), error.message());
 }
 
-/// Lists the checkpoints, and repeats the listing if it is empty: while a run replaces its only checkpoint, a listing
-/// may miss both the old and the new file. `changes`: a checkpoint has disappeared during this search, so a run is
+/// Lists the checkpoints, and repeats an empty listing. Reason: while a run replaces its only checkpoint, a listing may
+/// miss both the old and the new file. `changes`: a checkpoint has disappeared during this search, so a run is
 /// replacing checkpoints. If `changes` is true, waits up to about one second for the next checkpoint.
 std::vector<std::int64_t> list_while_changing(const std::filesystem::path& train_dir, bool changes) {
   constexpr int max_listings = 10;
@@ -66,7 +66,7 @@ std::vector<std::int64_t> list_while_changing(const std::filesystem::path& train
   return steps;
 }
 
-/// The first element of `steps` that `skipped` does not contain; `steps` is sorted from the newest step to the oldest.
+/// Returns the first element of `steps` that is not in `skipped`. `steps` is sorted from the newest step to the oldest.
 std::optional<std::int64_t> newest_but(const std::set<std::int64_t>& skipped, const std::vector<std::int64_t>& steps) {
   const auto found = std::ranges::find_if(steps, [&](std::int64_t step) { return !skipped.contains(step); });
   return found == steps.end() ? std::nullopt : std::optional(*found);
@@ -118,7 +118,7 @@ std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::pa
       throw RefusedCheckpoint(ExitCode::data, fmt::format("{}: holds step {}: rename it to {}", path.string(), step,
                                                           checkpoint_path(train_dir, step).filename().string()));
     } catch (const RefusedCheckpoint&) {
-      throw;  // the checkpoint is intact but refused, so resuming from an older one would lose work
+      throw;  // the checkpoint is intact but refused: a run that resumes from an older one would lose work
     } catch (const Error& error) {
       // A running training has removed this checkpoint and has already written a newer one. If the next listing
       // contains this checkpoint again, it is a dangling symbolic link.
@@ -161,7 +161,7 @@ struct CheckpointWriter::Worker {
                                         ///< written
   std::exception_ptr encoding_error{};  ///< error that the encoding of the last state threw; null: no error
   std::atomic<std::int64_t> newest_complete{-1};
-  std::future<void> write{};  ///< the write in progress; destruction waits for its end
+  std::future<void> write{};  ///< the write in progress; the destructor waits until it ends
 
   void start() {
     write = std::async(std::launch::async, [this] { run(); });

@@ -23,7 +23,7 @@ std::string this_process() {
   return fmt::format("host {}, process {}{}", host_name(), getpid(), of_job);
 }
 
-/// The text that the holder wrote to the file.
+/// Returns the text that the holder wrote to the file.
 std::string read_holder(int descriptor) {
   std::array<char, 512> text{};
   if (descriptor < 0) return "a run (its .lock file was removed)";
@@ -33,7 +33,7 @@ std::string read_holder(int descriptor) {
 
 constexpr std::size_t max_heartbeat_bytes = 4096;
 
-/// The text of the file. Empty if the file cannot be read.
+/// Returns the text of the file, or an empty text if the file cannot be read.
 std::string content(const std::filesystem::path& path) {
   try {
     return read_plain_file(path, path.string(), max_heartbeat_bytes);

@@ -19,10 +19,10 @@
 
 namespace carillon {
 
-/// The state of `.lock`: held, free, in a file system without locks, or absent.
+/// The state of the lock `.lock`: a process holds it, it is free, the file system has no locks, or the file is absent.
 enum class LockState { held, free, none, absent };
 
-/// The state of the lock `directory/.lock`. Tests a free lock by taking it for a moment.
+/// Returns the state of the lock `directory/.lock`. To test a free lock, takes it for a moment.
 LockState look_at_lock(const std::filesystem::path& directory);
 
 /// `interval`: time between two heartbeats. `limit`: a process counts as dead if its heartbeat file has not changed for
@@ -35,9 +35,9 @@ struct HeartbeatTimes {
 /// A file that a process rewrites every few seconds to show that it is alive, without locks or clocks.
 class Heartbeat {
  public:
-  /// Waits until the heartbeat file changes, and returns the name of the process that writes it. Returns an empty text
-  /// immediately if there is no file. If the file has not changed after `limit`, removes it and returns an empty text.
-  /// Never compares clocks of different hosts. Errors: io (the file cannot be removed).
+  /// Waits until the heartbeat file changes, and returns the name of the process that writes it. If there is no file,
+  /// immediately returns an empty text. If the file has not changed after `limit`, removes it and returns an empty
+  /// text. Never compares clocks of different hosts. Errors: io (the file cannot be removed).
   static std::string holder(const std::filesystem::path& path, const HeartbeatTimes& times = {});
 
   /// Rewrites the file with the line `who` until destruction. Destruction removes the file. Ignores write errors.

@@ -13,8 +13,8 @@ namespace {
 
 using hdf5::Id;
 
-/// The shape of a chunk. A chunk contains whole trailing dimensions as long as they fit. The next dimension is divided
-/// evenly, and all earlier dimensions are 1.
+/// Returns the shape of a chunk. A chunk contains whole trailing dimensions as long as they fit. The next dimension is
+/// divided evenly, and all earlier dimensions are 1.
 std::vector<hsize_t> chunk_shape(const std::vector<hsize_t>& shape) {
   std::vector<hsize_t> chunk(shape.size(), 1);
   hsize_t elements = 1;
@@ -47,12 +47,12 @@ struct FileMemory {
   std::size_t front_bytes;
   std::vector<std::byte> bytes;
 
-  /// Also reserves memory for HDF5's headers. Otherwise HDF5 would grow the memory, and would need twice as much during
-  /// the copy.
+  /// Also reserves memory for HDF5's headers. Otherwise HDF5 would have to enlarge the memory by a copy, and would need
+  /// twice as much memory during the copy.
   FileMemory(std::size_t front, std::size_t expected_bytes) : front_bytes(front) {
     try {
       bytes.reserve(front + expected_bytes + expected_bytes / 64 + 2 * increment_bytes);
-    } catch (const std::bad_alloc&) {  // HDF5 will request the memory, and report the error
+    } catch (const std::bad_alloc&) {  // ignored: HDF5 will request the memory and report the error
     }
   }
 
@@ -112,7 +112,7 @@ class Builder {
       freed_bytes_ += array.values.size() * sizeof(float);
       free_memory(array.values);
       if (freed_bytes_ < bytes_to_trim) continue;
-      malloc_trim(0);  // otherwise the process would keep the memory of the freed arrays
+      malloc_trim(0);  // without this, the process would keep the memory of the freed arrays
       freed_bytes_ = 0;
     }
   }
@@ -203,7 +203,7 @@ std::vector<std::byte> build_hdf5_image(CheckpointState state, std::size_t front
 }
 
 std::string checkpoint_library() {
-  const hdf5::Session session;  // must exist before the first call of HDF5
+  const hdf5::Session session;  // the object must exist before the first call of HDF5
   unsigned major = 0, minor = 0, patch = 0;
   H5get_libversion(&major, &minor, &patch);
   return fmt::format("HDF5 {}.{}.{}", major, minor, patch);

@@ -12,7 +12,7 @@ namespace {
 
 using hdf5::Id;
 
-/// The members of a group, sorted by name, collected by H5Literate.
+/// The members of a group, sorted by name. H5Literate collects them.
 struct Members {
   std::vector<std::string> names;
   std::string not_hard{};  ///< the first member that is not a hard link
@@ -39,7 +39,7 @@ class Parser {
         bounds_(ExitCode::data, subject),
         unread_bytes_(image.size()) {
     const auto access = hdf5::memory_file_access(check_, 1 << 16);
-    // HDF5 only copies the buffer; its declaration lacks the const.
+    // HDF5 only copies the buffer, but the parameter is not declared const.
     check_.done(H5Pset_file_image(access.get(), const_cast<std::byte*>(image.data()), image.size()), "no image");
     file_ = check_.id(H5Fopen("checkpoint", H5F_ACC_RDONLY, access.get()), "not an HDF5 image");
   }
@@ -211,7 +211,7 @@ class Parser {
     return array;
   }
 
-  /// The element count of `array`. All arrays together must not have more bytes than the image.
+  /// Returns the element count of `array`. Checks that all arrays together do not have more bytes than the image.
   std::size_t take_elements(const NamedArray& array) {
     std::size_t count = 1;
     for (const auto extent : array.shape) {

@@ -1,4 +1,4 @@
-// RAII for HDF5: IDs with one owner, a lock around all calls, and failures as one-line errors.
+// RAII for HDF5: IDs with one owner, a lock around all calls, and errors with one-line messages.
 #pragma once
 
 #define H5_USE_110_API  // makes newer HDF5 versions keep the API of version 1.10
@@ -16,13 +16,14 @@ namespace carillon::hdf5 {
 /// An ID of any kind. H5Idec_ref closes the object with the last reference.
 using Id = Handle<hid_t, H5Idec_ref, H5I_INVALID_HID>;
 
-/// A guard that every caller of HDF5 holds. The guard admits one thread at a time, because the library may lack thread
-/// safety. The guard also disables the printing of error stacks, and HDF5's exit handler. The exit handler crashes if
-/// memory has been exhausted. HDF5 does not need it, because all files are in memory and all IDs have owners.
+/// A guard that every caller of HDF5 holds. It admits one thread at a time, because the library may not be thread-safe.
+/// The guard also disables the printing of error stacks, and HDF5's exit handler. The exit handler crashes if memory
+/// has been exhausted. HDF5 does not need it, because all files are in memory and all IDs have owners.
 class Session {
  public:
   Session() : lock_(library_mutex()) {
-    [[maybe_unused]] static const herr_t no_handler = H5dont_atexit();  // has an effect only before all other calls
+    [[maybe_unused]] static const herr_t no_handler = H5dont_atexit();  // the call has an effect only before all other
+                                                                        // calls
     H5Eget_auto2(H5E_DEFAULT, &old_function_, &old_data_);
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   }
@@ -41,7 +42,7 @@ class Session {
   void* old_data_ = nullptr;
 };
 
-/// The innermost line of the HDF5 error stack.
+/// Returns the innermost line of the HDF5 error stack.
 inline std::string last_error() {
   std::string text;
   const auto keep_first = [](unsigned depth, const H5E_error2_t* error, void* kept) -> herr_t {
@@ -76,7 +77,7 @@ class Checker {
   void done(herr_t status, std::string_view what) const {
     if (status < 0) refuse(what);
   }
-  /// Throws "<subject>: <what>", followed by HDF5's reason if HDF5 states one.
+  /// Throws an error with the text "<subject>: <what>". Appends HDF5's reason if HDF5 states one.
   [[noreturn]] void refuse(std::string_view what) const {
     const auto reason = last_error();
     if (is_out_of_memory()) fail(ExitCode::failed, "{}: {}: out of memory (HDF5: {})", subject_, what, reason);
@@ -89,11 +90,11 @@ class Checker {
   std::string subject_;
 };
 
-/// File access properties for a file in memory that grows by `increment_bytes`.
+/// Creates file access properties for a file in memory that grows by `increment_bytes`.
 inline Id memory_file_access(const Checker& check, std::size_t increment_bytes) {
   auto access = check.id(H5Pcreate(H5P_FILE_ACCESS), "no file access list");
   check.done(H5Pset_fapl_core(access.get(), increment_bytes, 0), "no core driver");
-  // With a low bound of V18 or later the superblock of H5Fget_file_image has a stale checksum (HDF5 1.10.8).
+  // With a low bound of V18 or later, the superblock that H5Fget_file_image returns has a stale checksum (HDF5 1.10.8).
   check.done(H5Pset_libver_bounds(access.get(), H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST), "no format bounds");
   return access;
 }

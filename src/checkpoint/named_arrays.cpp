@@ -18,7 +18,7 @@ std::map<std::string_view, const NamedArray*> by_name(const std::vector<ListedAr
   return found;
 }
 
-/// Describes how two arrays differ; empty if they are equal.
+/// Describes how two arrays differ. Returns an empty text if they are equal.
 std::string difference(const NamedArray& first, const NamedArray& second) {
   if (first.shape != second.shape) return shape_text(first.shape) + " and " + shape_text(second.shape);
   std::size_t count = 0;

@@ -1,4 +1,5 @@
-// Operations on checkpoints that need no network: list the arrays, compare two checkpoints, average several.
+// Operations on checkpoints that need no network: list the arrays, compare two checkpoints, average several
+// checkpoints.
 #pragma once
 
 #include <span>
@@ -30,10 +31,10 @@ struct ListedArray {
 
 std::vector<ListedArray> list_arrays(const CheckpointState& state);
 
-/// "784 x 500", or "scalar".
+/// Returns the shape as text: "784 x 500", or "scalar".
 std::string shape_text(const std::vector<std::int64_t>& shape);
 
-/// Statistics of the finite values of an array, in float64. All 0 if no value is finite.
+/// Statistics of the finite values of an array, in float64. All statistics are 0 if no value is finite.
 struct ArraySummary {
   double mean = 0.0, norm = 0.0;  ///< norm: square root of the sum of squares
   double smallest = 0.0, largest = 0.0;
@@ -44,8 +45,8 @@ ArraySummary summarise(std::span<const float> values);
 /// How an array differs between two checkpoints.
 struct ArrayDifference {
   std::string name;
-  std::string
-      text;  ///< "only in the first", "784 x 500 and 784 x 10", "3 of 10 values, by 0.01 at most, 1e-3 of its norm"
+  std::string text;  ///< for example "only in the first", "784 x 500 and 784 x 10", "3 of 10 values, by 0.01 at most,
+                     ///< 1e-3 of its norm"
 };
 
 /// Lists the arrays that differ between two checkpoints. Compares the bits of the values, so -0 and 0 differ, and a NaN
@@ -54,9 +55,9 @@ struct ArrayDifference {
 std::vector<ArrayDifference> differences(const CheckpointState& first, const CheckpointState& second);
 
 /// Averages variables, moving averages and buffers of several checkpoints of one model, in float64. The result has no
-/// optimizer slots. All other members of the result are copied from the last checkpoint. Errors: usage (fewer than two
-/// checkpoints), data (a checkpoint and the first checkpoint differ in their model or their arrays; the message names
-/// the file).
+/// optimizer slots. All other members of the result are copied from the last checkpoint. Errors: usage (there are fewer
+/// than two checkpoints), data (a checkpoint and the first checkpoint differ in their model or their arrays; the
+/// message names the file).
 CheckpointState mean_of(std::span<const LoadedCheckpoint> checkpoints);
 
 }  // namespace carillon

@@ -32,8 +32,8 @@ std::string cause_of(archive* from) {
   return text != nullptr ? text : "no cause is known";
 }
 
-/// The bytes before the values of an array: magic, version 1.0, the length of the header, and the header, which is a
-/// Python dictionary.
+/// Returns the bytes before the values of an array: magic, version 1.0, the length of the header, and the header, which
+/// is a Python dictionary.
 std::string npy_header(const std::vector<std::int64_t>& shape) {
   const std::string extents = fmt::format("{}{}", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
   std::string text = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}), }}", extents);
@@ -208,7 +208,7 @@ class NpzReader {
   }
 
   std::filesystem::path path_;
-  std::uint64_t left_;  ///< bytes that the arrays and headers not yet read may have in total
+  std::uint64_t left_;  ///< largest number of bytes that the remaining arrays and headers may have together
   Descriptor descriptor_;
   Reader reader_;
 };

@@ -35,7 +35,7 @@ constexpr TypeWidth types[] = {{"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 
                                {"I16", 2},  {"U16", 2}, {"F16", 2}, {"BF16", 2},    {"I32", 4},
                                {"U32", 4},  {"F32", 4}, {"F64", 8}, {"I64", 8},     {"U64", 8}};
 
-/// The value of a float16 (IEEE 754 binary16) with these bits. Exact; a NaN stays a NaN.
+/// Returns the value of a float16 (IEEE 754 binary16) with these bits. The conversion is exact, and a NaN stays a NaN.
 float float_of_half(std::uint16_t bits) {
   const int exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
   const float sign = (bits & 0x8000) != 0 ? -1.0f : 1.0f;
@@ -74,7 +74,7 @@ class HeaderCheck : public nlohmann::json_sax<Json> {
 
  private:
   bool enter() {
-    constexpr int deepest = 3;  // header, entry, shape
+    constexpr int deepest = 3;  // levels: header, entry, shape
     is_deep = ++depth_ > deepest;
     return !is_deep;
   }
@@ -109,7 +109,7 @@ class HeaderParser {
     fail(ExitCode::data, "{}: {}", path_.string(), fmt::format(format, std::forward<Args>(args)...));
   }
 
-  /// Parses the object. Refuses members with equal names, and deep nesting, which would need much memory.
+  /// Parses the object. Refuses members with equal names. Also refuses deep nesting, which would need much memory.
   Json parsed() const {
     HeaderCheck check;
     Json::sax_parse(header_, &check);
@@ -199,7 +199,8 @@ void read_at(const Descriptor& file, const std::filesystem::path& path, std::uin
   if (count < bytes.size()) fail(ExitCode::data, "{}: is cut", path.string());
 }
 
-/// The end of a message about a file that is not safetensors: the probable format of the file; empty if it is unknown.
+/// Returns the end of a message about a file that is not a safetensors file. The text names the probable format of the
+/// file; it is empty if the format is unknown.
 std::string_view likely_content(std::string_view first) {
   if (first.starts_with("version ")) return " (it seems to be a pointer of Git LFS: run git lfs pull)";
   if (first.starts_with('<')) return " (it seems to be a web page: download the file itself)";
@@ -256,7 +257,8 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedA
     at = end;
   }
   std::string text = header.dump();
-  text.append((length_bytes - text.size() % length_bytes) % length_bytes, ' ');  // spaces align the data
+  text.append((length_bytes - text.size() % length_bytes) % length_bytes, ' ');  // spaces after the header align the
+                                                                                 // data
   if (text.size() > max_safetensors_header_bytes) {
     fail(ExitCode::usage, "{}: a header of {} bytes; the limit is {}", path.string(), text.size(),
          max_safetensors_header_bytes);

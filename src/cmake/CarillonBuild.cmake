@@ -6,7 +6,7 @@ target_include_directories(carillon_settings INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
   $<INSTALL_INTERFACE:${CARILLON_INCLUDE_DIR}>)
 target_compile_definitions(carillon_settings INTERFACE CARILLON_HAS_CUDA=$<BOOL:${CARILLON_HAS_CUDA}>
-  $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)  # fmt 9 disables it for nvcc, and then fails to compile as C++20
+  $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)  # fmt 9 disables it for nvcc, then fails to compile as C++20
 target_compile_features(carillon_settings INTERFACE cxx_std_20)
 target_compile_options(carillon_settings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>)  # lets square roots vectorise; no code reads their errno
@@ -27,7 +27,7 @@ endif()
 
 # A precompiled header of the standard library and fmt saves a third of the processor time of a build. ccache cannot
 # cache objects that use it, so the precompiled header is off if there is a compiler launcher. The tests build with
-# ccache, and so without the precompiled header: they show that each file includes what it needs.
+# ccache, so without the precompiled header. Such a build shows that each file includes what it needs.
 if(CMAKE_CXX_COMPILER_LAUNCHER)
   set(use_precompiled_header OFF)
 else()
@@ -44,8 +44,8 @@ if(CARILLON_PRECOMPILED_HEADER)
 endif()
 
 # carillon_sources(VARIABLE directory...): sets VARIABLE to the *.cpp and *.cu of the directories, which are relative to
-# the project's root. Files named *_cuda.cpp, cuda_* or nccl_* are only in builds with CUDA. Files named *_simd.cpp are
-# excluded (see carillon_simd).
+# the project's root. Files named *_cuda.cpp, cuda_* or nccl_* are in the list only in builds with CUDA. Files named
+# *_simd.cpp are excluded (see carillon_simd).
 function(carillon_sources variable)
   set(sources "")
   foreach(directory IN LISTS ARGN)
@@ -92,9 +92,9 @@ function(carillon_simd name)
   endforeach()
 endfunction()
 
-# carillon_library(NAME [DIRECTORIES dir...] LINK target... [CUDA_LINK target...]): adds the static library carillon_NAME
-# with all sources in the directories (default: src/NAME). New source files need no change here. CUDA_LINK: additional
-# targets in a build with CUDA.
+# carillon_library(NAME [DIRECTORIES dir...] LINK target... [CUDA_LINK target...]): adds the static library
+# carillon_NAME with all sources in the directories (default: src/NAME). New source files need no change here. CUDA_LINK
+# has the targets that are also linked in a build with CUDA.
 function(carillon_library name)
   cmake_parse_arguments(ARG "" "" "DIRECTORIES;LINK;CUDA_LINK" ${ARGN})
   if(NOT ARG_DIRECTORIES)

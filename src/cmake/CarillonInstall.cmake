@@ -1,4 +1,4 @@
-# Installation and packages.
+# Defines the installation and the packages.
 #
 #   bin/                                  the program, and links to it
 #   share/man, share/bash-completion      man pages, and completion of options
@@ -34,7 +34,7 @@ install(FILES ${PROJECT_BINARY_DIR}/modulefile DESTINATION ${CMAKE_INSTALL_DATAD
 
 install(TARGETS carillon_api carillon_settings ${libraries} EXPORT CarillonTargets COMPONENT development)
 install(DIRECTORY include/ DESTINATION ${CARILLON_INCLUDE_DIR} COMPONENT development)
-# The public headers of the ops, kernels/<folder>/<folder>.h, and the shared headers that they include.
+# Installs the public headers of the ops, kernels/<folder>/<folder>.h, and the shared headers that they include.
 set(kernel_headers kernels/shared/window.h kernels/shared/mixing.h)
 get_property(op_folders GLOBAL PROPERTY CARILLON_OP_FOLDERS)
 foreach(folder IN LISTS op_folders)
@@ -56,7 +56,7 @@ install(FILES ${PROJECT_BINARY_DIR}/CarillonConfig.cmake ${PROJECT_BINARY_DIR}/C
   src/cmake/CarillonDependencies.cmake src/cmake/CarillonCudaLibraries.cmake
   DESTINATION ${package_directory} COMPONENT development)
 
-# The target uninstall. Its install rule must be the last install rule.
+# Defines the target uninstall. The install rule of this target must be the last install rule.
 configure_file(src/cmake/RecordInstallation.cmake.in RecordInstallation.cmake @ONLY)
 install(SCRIPT ${PROJECT_BINARY_DIR}/RecordInstallation.cmake ALL_COMPONENTS)
 add_custom_target(uninstall VERBATIM USES_TERMINAL
@@ -74,7 +74,7 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_COMPONENTS_ALL programs development)
-# Two Debian packages: the programs, and the development files. DebianPackage.cmake completes them.
+# There are two Debian packages: the programs, and the development files. DebianPackage.cmake completes both packages.
 set(CARILLON_MAINTAINER "" CACHE STRING
   "Maintainer of Debian packages, NAME <ADDRESS>; empty: author of the last commit")
 set(CPACK_CARILLON_MAINTAINER "${CARILLON_MAINTAINER}")

@@ -1,5 +1,5 @@
 # Finds libtiff, libwebp and giflib if CARILLON_PICTURE_FORMATS requests them, and sets CARILLON_HAS_PICTURE_FORMATS.
-# Only tfrecord_convert and carillon_predict use them.
+# Only tfrecord_convert and carillon_predict use these libraries.
 set(CARILLON_HAS_PICTURE_FORMATS FALSE)
 if(CARILLON_PICTURE_FORMATS STREQUAL "OFF")
   return()

@@ -1,6 +1,6 @@
-# Writes carillon_sources.h at each build. The header defines CARILLON_SOURCES, the commit of the sources.
-# CARILLON_SOURCES ends in "-changed" if files differ from the commit, and is empty if there is no repository. The build
-# runs this file as a script, with -DSOURCE= -DHEADER=.
+# Writes carillon_sources.h at each build. The header defines CARILLON_SOURCES, the commit of the sources. If files
+# differ from the commit, CARILLON_SOURCES ends in "-changed". If there is no repository, it is empty. The build runs
+# this file as a script, with -DSOURCE= -DHEADER=.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   set(header ${PROJECT_BINARY_DIR}/src/carillon_sources.h)
   add_custom_target(carillon_version

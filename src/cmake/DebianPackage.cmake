@@ -1,12 +1,12 @@
-# cpack runs this file after it has collected the files and before it makes the packages. Debian's policy requires some
-# additions and changes: maintainer, changelog, copyright, compressed man pages, and no run path. With other generators
-# than DEB, this file does nothing.
+# cpack runs this file after it has collected the files and before it makes the packages. The file adds what Debian's
+# policy requires: maintainer, changelog, copyright, compressed man pages, and no run path. With other generators than
+# DEB, this file does nothing.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()
 endif()
 
-# git_log(VARIABLE FORMAT): sets VARIABLE to what FORMAT of `git log` prints about the packaged commit, or to an empty
-# text if the sources are not the root of a repository.
+# git_log(VARIABLE FORMAT): sets VARIABLE to what `git log` with FORMAT prints about the packaged commit. If the sources
+# are not the root of a repository, VARIABLE is empty.
 function(git_log variable format)
   set(git ${CMAKE_COMMAND} -E env --unset=GIT_DIR --unset=GIT_WORK_TREE git -C "${CPACK_CARILLON_SOURCE}")
   set(text "")

@@ -1,5 +1,5 @@
-# The target uninstall: removes the files that `cmake --install` of this build folder has written, in every prefix, and
-# the directories that become empty. -DRECORD: the list that RecordInstallation.cmake.in writes.
+# The target uninstall removes the files that `cmake --install` of this build folder has written, in every prefix, and
+# the directories that become empty. -DRECORD= names the list that RecordInstallation.cmake.in writes.
 #
 # A directory that other software may use, such as PREFIX/bin, is kept unless the prefix contains no other files.
 cmake_minimum_required(VERSION 3.24)
@@ -35,7 +35,8 @@ function(uninstall_from prefix)
   endforeach()
   list(SORT directories ORDER DESCENDING)  # a directory follows the directories that it contains
 
-  # Removes Carillon's own directories: directories that are named after Carillon, and the directories in them.
+  # Removes Carillon's own directories. These are directories that are named after Carillon, and the directories inside
+  # of such directories.
   foreach(directory IN LISTS directories)
     cmake_path(RELATIVE_PATH directory BASE_DIRECTORY "${prefix}" OUTPUT_VARIABLE relative)
     if("/${relative}" MATCHES "/[Cc]arillon")

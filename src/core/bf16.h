@@ -21,7 +21,7 @@ CARILLON_HOST_DEVICE inline float to_float(Bf16 value) {
 }
 CARILLON_HOST_DEVICE inline float to_float(float value) { return value; }
 
-/// Rounds to nearest, ties to even. A NaN stays a NaN.
+/// Rounds to the nearest value. If two values are equally near, chooses the even one. A NaN stays a NaN.
 CARILLON_HOST_DEVICE inline Bf16 to_bf16(float value) {
 #ifdef __CUDA_ARCH__
   Bf16 result;
@@ -31,7 +31,7 @@ CARILLON_HOST_DEVICE inline Bf16 to_bf16(float value) {
   std::uint32_t bits = 0;
   memcpy(&bits, &value, sizeof(bits));
   const std::uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, quiet = bits >> 16 | 0x40u;
-  // Without a branch, so that loops vectorise.
+  // The function has no branch, so that the compiler can vectorise loops that call it.
   return {static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded)};
 #endif
 }

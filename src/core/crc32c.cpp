@@ -12,8 +12,8 @@
 namespace carillon {
 namespace {
 
-// Below this length, the processor's CRC instruction is faster than ISA-L: for the 8 bytes of a record header, 2 ns
-// instead of 16 ns.
+// For data shorter than this, the processor's CRC instruction is faster than ISA-L: for the 8 bytes of a record header,
+// it takes 2 ns instead of 16 ns.
 constexpr std::size_t few_bytes = 64;
 
 #if defined(__x86_64__)
@@ -36,10 +36,10 @@ std::uint32_t crc_of_few(std::span<const std::byte> /*data*/, std::uint32_t stat
 #endif
 
 std::uint32_t crc_of_many(std::span<const std::byte> data, std::uint32_t state) {
-  constexpr std::size_t piece_bytes = std::size_t{1} << 30;  // ISA-L takes the length as an int
+  constexpr std::size_t piece_bytes = std::size_t{1} << 30;  // the parameter for the length is an int
   while (!data.empty()) {
     const auto piece = data.first(std::min(data.size(), piece_bytes));
-    // ISA-L only reads the buffer; its declaration lacks the const.
+    // ISA-L only reads the buffer, but the parameter is not declared const.
     auto* bytes = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(piece.data()));
     state = crc32_iscsi(bytes, static_cast<int>(piece.size()), state);
     data = data.subspan(piece.size());

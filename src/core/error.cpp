@@ -45,8 +45,8 @@ int single_process_main(std::string_view name, const std::function<int()>& body)
     return report(name, error.code(), error.what());
   } catch (const std::bad_alloc&) {
     return report(name, ExitCode::failed, "out of memory");
-  } catch (const std::system_error& error) {  // for example, stdout cannot be written
-    // The exit code that SIGPIPE would cause. Programs with MPI ignore SIGPIPE.
+  } catch (const std::system_error& error) {  // reached, for example, if stdout cannot be written
+    // The exit code that a shell reports after SIGPIPE. Programs with MPI ignore SIGPIPE.
     if (error.code() == std::errc::broken_pipe) return 128 + SIGPIPE;
     return report(name, ExitCode::io, error.what());
   } catch (const std::exception& error) {

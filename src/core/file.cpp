@@ -66,7 +66,7 @@ std::string read_plain_file(const std::filesystem::path& path, const std::string
   constexpr std::size_t piece_bytes = std::size_t{64} << 10;
   const Descriptor descriptor = open_plain_file(path, subject, unsuitable);
   std::string text;
-  for (;;) {  // ignores the reported size: files in /proc have size 0
+  for (;;) {  // does not use the reported size, because files in /proc have size 0
     const std::size_t before = text.size();
     text.resize(before + piece_bytes);
     std::size_t count = 0;
@@ -124,7 +124,7 @@ std::filesystem::path output_target(const std::filesystem::path& path) {
     refuse("is not a regular file, and is not replaced");
   }
   fs::path target = path;
-  while (fs::is_symlink(fs::symlink_status(target, error))) {  // no endless loop: `status` reports cycles
+  while (fs::is_symlink(fs::symlink_status(target, error))) {  // the loop ends, because `status` reports cycles
     const fs::path next = fs::read_symlink(target, error);
     if (error) refuse(error.message());
     target = target.parent_path() / next;
@@ -134,7 +134,8 @@ std::filesystem::path output_target(const std::filesystem::path& path) {
 
 NewFile::NewFile(std::filesystem::path path, std::string_view prefix)
     : path_(std::move(path)), target_(output_target(path_)) {
-  // Process IDs would not be unique: containers on the same host or on different hosts can share a directory.
+  // Random digits, because process IDs are not unique: containers on the same host or on different hosts can share a
+  // directory.
   std::random_device random;
   const std::uint64_t number = std::uint64_t{random()} << 32 | random();
   temporary_ = directory() / fmt::format("{}{}.{:016x}.tmp", prefix, target_.filename().string(), number);

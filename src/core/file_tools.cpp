@@ -20,10 +20,12 @@ LockOutcome try_lock(int descriptor, bool exclusive) {
 
 FolderLock::FolderLock(const std::filesystem::path& folder) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);  // opening the lock file below reports a failure
+  std::filesystem::create_directories(folder, error);  // errors are ignored, because opening the lock file below
+                                                       // reports them
   const std::filesystem::path path = folder / ".carillon.lock";
   file_ = open_predictable(path, O_RDWR | O_CREAT, path.string());
-  if (fcntl(file_.get(), F_SETFD, 0) != 0) {  // child processes inherit the lock
+  if (fcntl(file_.get(), F_SETFD, 0) != 0) {  // the descriptor is not close-on-exec, so that child processes inherit
+                                              // the lock
     fail(ExitCode::io, "{}: cannot be kept open: {}", path.string(), errno_text(errno));
   }
 }
@@ -45,7 +47,7 @@ Descriptor open_predictable(const std::filesystem::path& path, int flags) {
   Descriptor file(::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644));
   struct stat status {};
   if (!file) {
-    if (errno == ENXIO) errno = ELOOP;  // a FIFO without a reader, or a socket
+    if (errno == ENXIO) errno = ELOOP;  // the file is a FIFO without a reader, or a socket
     return file;
   }
   if (fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode)) return file;
@@ -76,7 +78,7 @@ std::optional<LinesFromEnd::Line> LinesFromEnd::next() {
   return line;
 }
 
-/// The offset after the last newline before `end_byte`; 0 if there is none.
+/// Returns the offset after the last newline before `end_byte`, or 0 if there is none.
 std::uint64_t LinesFromEnd::after_newline(std::uint64_t end_byte) {
   constexpr std::uint64_t block_bytes = std::uint64_t{1} << 18;
   while (end_byte > 0) {

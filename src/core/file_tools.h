@@ -15,21 +15,23 @@
 
 namespace carillon {
 
-/// Result of an attempt to lock a file (flock). held: another process holds the lock. none: the file system has no
-/// locks (ENOLCK, ENOTSUP), or no locks for directories.
+/// Result of an attempt to lock a file (flock). held: another process holds the lock. none: the file system does not
+/// support locks (ENOLCK, ENOTSUP), or does not support them for directories.
 enum class LockOutcome { locked, held, none };
 
 /// Tries to take an exclusive or a shared lock, without waiting. The lock ends when the last copy of the descriptor is
 /// closed.
 LockOutcome try_lock(int descriptor, bool exclusive = true);
 
-/// Excludes other runs of `carillon` from a folder. Programs that this process starts inherit the lock. Therefore, if
-/// `carillon` is killed, the lock stays until the training that it started has saved its state and exited.
+/// Prevents that two runs of `carillon` use a folder at the same time. Programs that this process starts inherit the
+/// lock. If `carillon` is killed, the lock therefore stays until the training that it started has saved its state and
+/// exited.
 class FolderLock {
  public:
   enum class Kind { exclusive, shared };
 
-  /// Creates the folder, and the file `.carillon.lock` in it, if they are missing. Locks nothing yet. Errors: io.
+  /// Creates the folder, and the file `.carillon.lock` in it, if they are missing. Does not lock the file yet. Errors:
+  /// io.
   explicit FolderLock(const std::filesystem::path& folder);
 
   /// Takes the lock, or changes its kind. Returns false if another process holds a conflicting lock; this process may
@@ -41,7 +43,8 @@ class FolderLock {
   Descriptor file_;
 };
 
-/// True if `path` names the file that `descriptor` has open. If `path` is a link, it is not followed.
+/// True if `path` names the file that `descriptor` has open. If `path` is a symbolic link, the function does not follow
+/// it.
 bool same_file(int descriptor, const std::filesystem::path& path);
 
 /// Opens a regular file with a predictable name, such as a lock file. Another user may have created something else with
@@ -50,7 +53,7 @@ bool same_file(int descriptor, const std::filesystem::path& path);
 /// that is not regular.
 Descriptor open_predictable(const std::filesystem::path& path, int flags);
 
-/// As the overload above, but throws if the file cannot be opened. Errors: io; the message starts with `subject`.
+/// As the overload above, but throws if the file cannot be opened. Errors: io (the message starts with `subject`).
 Descriptor open_predictable(const std::filesystem::path& path, int flags, const std::string& subject);
 
 /// Removes a file or a folder with its contents at the end of a scope, also after an error.
@@ -72,18 +75,18 @@ class RemovedAtEnd {
 /// size of the file. A caller that needs only the last lines reads only the last blocks.
 class LinesFromEnd {
  public:
-  /// `next` returns an empty text for a longer line. Carillon's logs have no such lines.
+  /// If a line is longer than this, `next` returns an empty text. Carillon's logs have no such lines.
   static constexpr std::size_t max_line_bytes = std::size_t{1} << 20;
 
-  /// Opens a regular file. Errors of all members: as open_plain_file.
+  /// Opens a regular file. All members have the errors of open_plain_file.
   explicit LinesFromEnd(const std::filesystem::path& path);
 
   struct Line {
     std::string text;            ///< the line without its newline
     std::uint64_t end_byte = 0;  ///< offset of the byte after its newline
   };
-  /// Returns the line before the last returned line. The first call returns the last complete line of the file. Returns
-  /// nullopt if no line is left.
+  /// Returns the line before the line that it returned last. The first call returns the last complete line of the file.
+  /// Returns nullopt if no line is left.
   std::optional<Line> next();
 
  private:
@@ -92,16 +95,16 @@ class LinesFromEnd {
 
   std::string name_;
   Descriptor file_;
-  std::uint64_t end_byte_ = 0;  ///< `next` has already returned the lines after this offset
+  std::uint64_t end_byte_ = 0;  ///< end of the range in which `next` still has to read lines
   std::uint64_t block_begin_ = 0;
   std::string block_;  ///< the bytes from block_begin_ on, in which `next` searches newlines
 };
 
-/// A glob that matches only the path `path`.
+/// Returns a glob that matches only the path `path`.
 std::string escaped_pattern(const std::string& path);
 
-/// Files in the order of `patterns`; the matches of each glob are sorted by bytes. A path that exists is never treated
-/// as a glob. Errors: no_input (a pattern without a match, or no pattern).
+/// Returns files in the order of `patterns`. The matches of each glob are sorted by bytes. If a path exists, it is
+/// never treated as a glob. Errors: no_input (a pattern matches no file, or there is no pattern).
 std::vector<std::string> expand_file_patterns(std::span<const std::string> patterns);
 
 }  // namespace carillon

@@ -1,5 +1,5 @@
 // has_cuda: true in builds with CUDA. CMake defines it. Only sources that need has_cuda include this header. All other
-// sources are equal in builds with and without CUDA, so a compiler cache compiles them once.
+// sources are the same in builds with and without CUDA, so a compiler cache compiles them only once.
 #pragma once
 
 namespace carillon {

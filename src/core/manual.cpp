@@ -55,7 +55,7 @@ std::string man_option(const ManualOption& option) {
   if (!option.choices.empty()) {
     std::string choices;
     for (const std::string& choice : option.choices) {
-      choices += (choices.empty() ? "" : "|\\:") + plain(choice);  // a line may break after |
+      choices += (choices.empty() ? "" : "|\\:") + plain(choice);  // a line may also break after |
     }
     entry += " [" + choices + "]";
   }
@@ -86,7 +86,7 @@ std::string cell(std::string_view text) {
 std::string code_cell(const std::string& text) { return text.empty() ? "" : cell("`" + text + "`"); }
 
 std::string markdown_option(const ManualOption& option) {
-  const std::string name = head(option).substr(2);  // without the two spaces before the option
+  const std::string name = head(option).substr(2);  // the option without the two spaces before it
   std::string text = cell(option.text);
   for (std::size_t i = 0; i < option.choices.size(); ++i) {
     text += (i == 0 ? ". Values: " : ", ") + code_cell(option.choices[i]);
@@ -94,7 +94,7 @@ std::string markdown_option(const ManualOption& option) {
   return fmt::format("| {} | {} | {} |\n", code_cell(name), code_cell(option.default_value), text);
 }
 
-/// Width of the longest option head.
+/// Returns the width of the longest option head.
 std::size_t head_width(std::span<const ManualGroup> groups) {
   std::size_t width = 0;
   for (const ManualGroup& group : groups) {
@@ -103,8 +103,8 @@ std::size_t head_width(std::span<const ManualGroup> groups) {
   return width;
 }
 
-/// "text [one|other] (default)" in lines of at most `width` columns, unless a word is longer. Lines after the first
-/// begin with `indent` spaces.
+/// Returns "text [one|other] (default)" in lines of at most `width` columns. A line is longer only if one word is
+/// longer. Lines after the first begin with `indent` spaces.
 std::string wrapped(const std::string& text, std::size_t width, std::size_t indent) {
   std::string lines;
   std::size_t column = 0;
@@ -127,7 +127,7 @@ std::string wrapped(const std::string& text, std::size_t width, std::size_t inde
 std::string option_lines(std::span<const ManualOption> options, std::size_t head_width) {
   std::string lines;
   for (const ManualOption& option : options) {
-    constexpr std::size_t page_width = 120, text_width = 60;  // text_width is the minimum width
+    constexpr std::size_t page_width = 120, text_width = 60;  // text_width is the smallest width of the text
     const std::size_t indent = head_width + 2;
     const std::string text = fmt::format(
         "{}{}{}", option.text, option.choices.empty() ? "" : fmt::format(" [{}]", fmt::join(option.choices, "|")),

@@ -49,8 +49,8 @@ void keep_signals_from_computation() {
 
 namespace {
 
-/// The words of this program's command line, each with its NUL. The argv of a caller may lack words that the caller has
-/// already parsed.
+/// Returns the words of this program's command line, each with its NUL. The argv of a caller may lack words that the
+/// caller has already parsed.
 std::string command_line() { return process_file(getpid(), "cmdline"); }
 
 }  // namespace
@@ -58,14 +58,14 @@ std::string command_line() { return process_file(getpid(), "cmdline"); }
 void bound_spinning() {
   constexpr const char* variable = "GOMP_SPINCOUNT";
   if (std::getenv(variable) != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
-  constexpr const char* rounds = "1000";  // about 20 to 50 us, the time that waking a thread takes
+  constexpr const char* rounds = "1000";  // the limit is about 20 to 50 us, the time that it takes to wake a thread
   const auto* const program = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
   std::string words = command_line();
   if (program == nullptr || words.empty() || setenv(variable, rounds, 1) != 0) return;
   std::vector<char*> argv;
   for (std::size_t i = 0; i < words.size(); i = words.find('\0', i) + 1) argv.push_back(words.data() + i);
   argv.push_back(nullptr);
-  execv(program, argv.data());  // returns only if it fails; then the program runs with the library's limit
+  execv(program, argv.data());  // returns only if it fails; in this case, the program runs with the library's limit
 }
 
 void flush_denormals() {
@@ -89,7 +89,7 @@ namespace {
 
 /// The state of the main thread, and the number of threads, in /proc.
 struct ProcessState {
-  char letter = '\0';  ///< letter of the state (proc(5)); 0: unknown
+  char letter = '\0';  ///< letter of the thread's state (proc(5)); 0: unknown
   int threads = 0;
   std::string start;  ///< start time, counted from the boot of the host
 };
@@ -111,7 +111,7 @@ ProcessState state_of(int process) {
 }  // namespace
 
 std::string process_file(int process, std::string_view name) {
-  // A stream would throw if the process ends between open and read.
+  // No stream is used, because a stream would throw if the process ends between open and read.
   const int file = open(fmt::format("/proc/{}/{}", process, name).c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return {};
   std::string text;
@@ -136,15 +136,15 @@ bool process_has_ended(int process) {
 
 namespace {
 
-/// The signal for the main thread itself. SIGUSR2 is sent to the process, so any of its threads may receive it.
+/// SIGUSR2 is sent to the process, so any of its threads may receive it. This is the signal for the main thread.
 int stack_signal() { return SIGRTMIN; }
 
 int send_stack_signal(int process) { return static_cast<int>(syscall(SYS_tgkill, process, process, stack_signal())); }
 
 constexpr int max_frames = 64;
 
-/// The stack of the handler. Within a matrix product of oneDNN the stack pointer may be at the start of a heap block
-/// (keep_signals_from_computation).
+/// The handler has its own stack, because within a matrix product of oneDNN the stack pointer may be at the start of a
+/// heap block (keep_signals_from_computation).
 alignas(64) std::array<std::byte, 64 << 10> handler_stack;
 
 void print_stack(int) {
@@ -164,7 +164,7 @@ void pass_on(int) {
 
 void catch_stack_signal() {
   std::array<void*, 1> frame{};
-  backtrace(frame.data(), 1);  // loads a library now, because a signal handler must not load it
+  backtrace(frame.data(), 1);  // loads a library now, because a signal handler must not load libraries
   const stack_t stack{.ss_sp = handler_stack.data(), .ss_flags = 0, .ss_size = handler_stack.size()};
   sigaltstack(&stack, nullptr);
   struct sigaction action {};
@@ -184,7 +184,7 @@ void request_stack(int process) {
 int running_children(int process) {
   int count = 0;
   std::error_code ended;
-  // `++` would throw if the process ends during the loop.
+  // increment(error) instead of `++`, which would throw if the process ends during the loop.
   using Threads = std::filesystem::directory_iterator;
   for (Threads thread(fmt::format("/proc/{}/task", process), ended); !ended && thread != Threads();
        thread.increment(ended)) {
@@ -196,8 +196,8 @@ int running_children(int process) {
 
 namespace {
 
-/// The PID namespace and the boot of the host as ":NAMESPACE:BOOT". If two processes have equal texts, a process ID
-/// means the same process for both.
+/// Returns the PID namespace and the boot of the host as ":NAMESPACE:BOOT". If these texts are equal for two processes,
+/// a process ID means the same process for both.
 std::string process_space() {
   struct stat status {};
   if (stat("/proc/self/ns/pid", &status) != 0) return {};

@@ -10,7 +10,7 @@ namespace carillon {
 
 /// Opens /dev/null for reading for each of stdin, stdout and stderr that is closed. Otherwise the next opened file
 /// would get the number of the closed descriptor, and messages would be written into this file. The descriptors are
-/// read-only, so writing to stdout or stderr still fails, as it does if they are closed.
+/// read-only. Therefore writing to stdout or stderr still fails, as it would without this function.
 void open_standard_descriptors();
 
 /// Starts a thread that handles the signals TERM, INT, HUP, XCPU, CONT, USR1 and USR2. Blocks these signals in the
@@ -29,16 +29,17 @@ void bound_spinning();
 
 /// Makes the calling thread, and all threads that it starts later, treat denormal floats as zero, both as operands and
 /// as results. No effect on unknown processors. Reason: vanishing gradients and moving averages become denormals, which
-/// are slow on some processors. On an Emerald Rapids, denormals slowed a training with raw pixels to a third of its
-/// speed. Training does not need denormals: the smallest normal float is 1.2e-38.
+/// are slow on some processors. On an Emerald Rapids processor, denormals reduced the speed of a training with raw
+/// pixels to a third. Training does not need denormals: the smallest normal float is 1.2e-38.
 void flush_denormals();
 
-/// Writes the text that stdout has buffered. A closed pipe is no error: its reader, such as `head`, has ended.
+/// Writes the text that stdout has buffered. A closed pipe does not count as an error, because its reader, such as
+/// `head`, has ended.
 /// Errors: io.
 void flush_stdout();
 
-/// The bytes of /proc/PROCESS/FILE, for example of "environ". Empty if the file cannot be read, or if the process ends
-/// while it is read.
+/// Returns the bytes of /proc/PROCESS/FILE, for example of "environ". Returns an empty text if the file cannot be read,
+/// or if the process ends during the read.
 std::string process_file(int process, std::string_view file);
 
 /// True if the process is stopped (SIGSTOP, a debugger).
@@ -52,17 +53,18 @@ void catch_stack_signal();
 /// have called catch_stack_signal. If `process` is 0, does nothing.
 void request_stack(int process);
 
-/// The number of child processes of `process` that have not ended.
+/// Returns the number of child processes of `process` that have not ended.
 int running_children(int process);
 
-/// Text that identifies a running process even if its process ID is used again later. The text contains the process ID,
-/// the start time, the PID namespace and the boot of the host. Empty if there is no such process.
+/// Returns a text that identifies a running process, even if another process later gets the same process ID. The text
+/// contains the process ID, the start time, the PID namespace and the boot of the host. The text is empty if the
+/// process does not exist.
 std::string process_identity(int process);
 /// True if the process with this identity has ended. False if this is unknown: the text is empty, or the process
 /// belongs to another host or container.
 bool identified_process_has_ended(const std::string& identity);
 
-/// Ends this process with the exit code `code` after `seconds`, if it still runs then. Call it on an error path before
+/// After `seconds`, ends this process with the exit code `code`, if it still runs. Call it on an error path before
 /// calls that may never return.
 void exit_after(double seconds, int code);
 
@@ -70,17 +72,18 @@ void exit_after(double seconds, int code);
 /// process. Every program calls it.
 void ignore_file_size_signal();
 
-/// The name of this host (gethostname), or "localhost" if gethostname fails.
+/// Returns the name of this host (gethostname), or "localhost" if gethostname fails.
 std::string host_name();
 
-/// True if the terminal can only append text: TERM is "dumb", empty or not set. Progress lines are then not redrawn.
+/// True if the terminal can only append text: TERM is "dumb", empty or not set. In this case, progress lines are not
+/// redrawn.
 inline bool is_dumb_terminal() {
   const char* const type = std::getenv("TERM");
   return type == nullptr || *type == '\0' || type == std::string_view("dumb");
 }
 
-/// A launcher sets this environment variable to its own process_identity, for the processes that it starts and their
-/// children.
+/// A launcher sets this environment variable to its own process_identity. The processes that it starts, and their
+/// children, inherit the variable.
 inline constexpr const char* launcher_variable_name = "CARILLON_LAUNCHER";
 
 }  // namespace carillon

@@ -7,7 +7,7 @@ namespace {
 
 typedef float Lanes __attribute__((vector_size(64), aligned(4), may_alias));
 constexpr std::size_t lanes = sizeof(Lanes) / sizeof(float), vectors = 4;
-constexpr std::size_t max_depth = 32;  // depth of a tree over at most 2^31 parts
+constexpr std::size_t max_depth = 32;  // depth of a tree that has at most 2^31 leaves
 
 /// Sums elements [begin, end) of the parts and writes the sums to out[0], out[1], ... Each vector of sums stays in a
 /// register.
@@ -51,7 +51,7 @@ CARILLON_SIMD void sum_range_as_tree(std::span<const float* const> parts, std::s
     for (std::size_t v = 0; v < vectors; ++v) reinterpret_cast<Lanes*>(out)[v] = stack[0][v] * factor;
   }
   for (; at < end; ++at, ++out) {
-    float stack[max_depth] = {};  // initialised only because GCC 14 would warn
+    float stack[max_depth] = {};  // initialised only to avoid a warning of GCC 14
     std::size_t height = 0;
     for (std::size_t part = 0; part < parts.size(); ++part, ++height) {
       stack[height] = parts[part][at];
@@ -62,7 +62,8 @@ CARILLON_SIMD void sum_range_as_tree(std::span<const float* const> parts, std::s
   }
 }
 
-/// The function that sums a range in this order. Two parts have only one order, so they do not need the tree.
+/// Returns the function that sums a range in this order. For two parts, both orders are the same, so the function does
+/// not use the tree.
 auto* range_sum(SumOrder order, std::size_t parts) {
   return order == SumOrder::tree && parts > 2 ? sum_range_as_tree : sum_range;
 }

@@ -15,20 +15,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The number at the start of the file. Returns nullopt if there is no such file, or if it contains "max".
+/// Returns the number at the start of the file. Returns nullopt if the file does not exist or contains "max".
 std::optional<std::uint64_t> number_in(const fs::path& path) {
   std::ifstream file(path);
-  std::int64_t number = -1;  // -1: unlimited (cpu.cfs_quota_us)
+  std::int64_t number = -1;  // -1 means unlimited (cpu.cfs_quota_us)
   if (!(file >> number) || number < 0) return std::nullopt;
   return static_cast<std::uint64_t>(number);
 }
 
-/// Calls `visit(folder)` for each control group of the process that may limit `controller`, and for its parents.
-/// Control groups of versions 1 and 2 have different file names, so `visit` tries both.
+/// Calls `visit(folder)` for each control group of the process that may limit `controller`, and for its parents. The
+/// file names differ between versions 1 and 2 of control groups, so `visit` tries both names.
 template <typename Visit>
 void for_each_group(const ControlGroupFiles& files, const std::string& controller, const Visit& visit) {
   std::ifstream lines(files.process);
-  for (std::string line; std::getline(lines, line);) {  // "4:cpu,cpuacct:/job", version 2: "0::/job"
+  for (std::string line; std::getline(lines, line);) {  // version 1: "4:cpu,cpuacct:/job"; version 2: "0::/job"
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == line.npos || second == line.npos) continue;
     const std::string controllers = fmt::format(",{},", line.substr(first + 1, second - first - 1));
@@ -45,7 +45,8 @@ void for_each_group(const ControlGroupFiles& files, const std::string& controlle
 
 constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
-/// Value of a line of /proc/meminfo (proc(5)), converted from kB to bytes; empty if the line is missing.
+/// Returns the value of a line of /proc/meminfo (proc(5)), converted from kB to bytes, or nullopt if the line is
+/// missing.
 std::optional<std::uint64_t> machine_bytes(const std::string& line) {
   std::ifstream file("/proc/meminfo");
   std::string name, unit;
@@ -59,15 +60,15 @@ std::optional<std::uint64_t> machine_bytes(const std::string& line) {
 
 std::uint64_t less(std::uint64_t whole, std::uint64_t part) { return whole - std::min(whole, part); }
 
-/// The limit of the address space (ulimit -v).
+/// Returns the limit of the address space (ulimit -v).
 std::uint64_t address_bytes() {
   rlimit limit{};
   const bool is_limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   return is_limited ? limit.rlim_cur : unlimited;
 }
 
-/// The address space that the process does not use yet, in bytes. Libraries and thread stacks also reserve address
-/// space without using memory.
+/// Returns the address space that the process does not use yet, in bytes. Libraries and thread stacks reserve address
+/// space even if they do not use the memory.
 std::uint64_t free_address_bytes() {
   if (address_bytes() == unlimited) return unlimited;
   std::uint64_t pages = 0;

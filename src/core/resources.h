@@ -13,11 +13,11 @@
 
 namespace carillon {
 
-/// The memory that Linux reports as available, within the limits of the process: its control groups and its address
-/// space (ulimit -v).
+/// Returns the memory that Linux reports as available. The limits of the process (its control groups and ulimit -v)
+/// reduce the result.
 std::uint64_t available_memory_bytes();
 
-/// All memory and swap space, used or not, within the limits of the process.
+/// Returns all memory and swap space, used or not. The limits of the process reduce the result.
 std::uint64_t total_memory_bytes();
 
 /// Empties the vector and frees its memory. `values = {}` and `values.clear()` would keep the memory.
@@ -45,18 +45,19 @@ struct MemoryLimit {
   std::optional<std::uint64_t> swap_bytes = {};  ///< limit of the swap space; nullopt: unlimited
 };
 
-/// The limits of this process's control groups, including their parents.
+/// Returns the limits of this process's control groups, including their parents.
 std::vector<MemoryLimit> memory_limits(const ControlGroupFiles& files = {});
 
-/// The processor time that the control groups permit, as a number of processors, for example 1.5. nullopt: no limit.
+/// Returns the processor time that the control groups permit, as a number of processors, for example 1.5. Returns
+/// nullopt if there is no limit.
 std::optional<double> cpu_quota(const ControlGroupFiles& files = {});
 
-/// The number of cores that a process can keep busy, if `processes` processes share the quota. The result is at least
-/// 1, at most `cores`, and at most the process's part of the quota, rounded up.
+/// Returns the number of cores that a process can keep busy if `processes` processes share the quota. The result is at
+/// least 1. It is at most `cores`, and at most the process's part of the quota, rounded up.
 int cores_within(std::optional<double> quota, int cores, int processes = 1);
 
-/// Names of this process's control groups. Two processes of a host have equal texts if they share all limits of control
-/// groups.
+/// Returns the names of this process's control groups. Two processes of a host have equal texts if the same limits
+/// apply to both.
 std::string control_group_names(const ControlGroupFiles& files = {});
 
 }  // namespace carillon

@@ -16,7 +16,7 @@ struct Range {
   char32_t first, last;
 };
 
-// Characters without a width that change the order or the position of other characters, or make two different texts
+// Characters that have no width. They change the order or the position of other characters, or make two different texts
 // look equal. Source: Default_Ignorable_Code_Point of Unicode 15.0 (DerivedCoreProperties.txt), the line and paragraph
 // separators, and the interlinear annotations. U+FFFE and U+FFFF are not characters, and XML forbids them.
 constexpr std::array<Range, 18> hidden{{{0x00AD, 0x00AD},
@@ -48,8 +48,8 @@ bool all_of(std::string_view text, Holds holds) {
   return true;
 }
 
-/// Appends `text`, with \xNN for each byte of characters that are not shown, and with a backslash before each character
-/// of `escaped`.
+/// Appends `text`. Writes \xNN for each byte of a character that is not shown, and a backslash before each character of
+/// `escaped`.
 void append_printable(std::string& shown, std::string_view text, std::string_view escaped = "") {
   while (!text.empty()) {
     const Character character = first_character(text);
@@ -136,16 +136,18 @@ std::string printable_json(std::string_view json) {
 
 namespace {
 
-/// The first byte of the character that contains byte `at`; `at` if the bytes there are not valid UTF-8.
+/// Returns the index of the first byte of the character that contains byte `at`. If the bytes there are not valid
+/// UTF-8, returns `at`.
 std::size_t start_of_character(std::string_view text, std::size_t at) {
-  constexpr std::size_t most = 3;  // bytes of a character before its last one
+  constexpr std::size_t most = 3;  // bytes of a character, without its last byte
   for (std::size_t start = at - std::min(at, most); start < at; ++start) {
     if (start + first_character(text.substr(start)).bytes > at) return start;
   }
   return at;
 }
 
-/// The byte after the character that contains the bytes at - 1 and at; `at` if there is no such character.
+/// Returns the index of the byte after the character that contains the bytes at - 1 and at. If there is no such
+/// character, returns `at`.
 std::size_t end_of_character(std::string_view text, std::size_t at) {
   if (at >= text.size()) return at;
   const std::size_t start = start_of_character(text, at);
@@ -181,7 +183,7 @@ std::optional<double> number_of(std::string_view text) {
   double number = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc::invalid_argument || end != text.data() + text.size()) return std::nullopt;
-  // std::from_chars does not distinguish too large numbers from too small ones.
+  // std::from_chars reports the same error for numbers that are too large and for numbers that are too small.
   if (error == std::errc::result_out_of_range) number = std::strtod(std::string(text).c_str(), nullptr);
   return number;
 }

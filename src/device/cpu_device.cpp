@@ -36,7 +36,7 @@ void CpuDevice::on_workers(int count, const std::function<void(int)>& body) {
   for (int worker = 0; worker < count; ++worker) {
     omp_set_num_threads(1);
     // Ops divide their work among the threads of the current parallel region. The inner region below has one thread, so
-    // an op in `body` runs on this worker's thread only.
+    // an op that `body` runs uses only the thread of this worker.
 #pragma omp parallel num_threads(1)
     try {
       body(worker);
@@ -62,7 +62,7 @@ Buffer CpuDevice::allocate(std::size_t bytes) {
   const std::size_t rounded = std::max((bytes + alignment - 1) / alignment * alignment, alignment);
   void* data = std::aligned_alloc(alignment, rounded);
   if (data == nullptr) fail(ExitCode::failed, "out of memory: {} bytes requested", bytes);
-  if (alignment == huge_page_bytes) static_cast<void>(madvise(data, rounded, MADV_HUGEPAGE));  // a hint
+  if (alignment == huge_page_bytes) static_cast<void>(madvise(data, rounded, MADV_HUGEPAGE));  // only a hint
   std::memset(data, 0, rounded);
   return {data, bytes, [](void* block) { std::free(block); }};
 }

@@ -20,8 +20,8 @@ class CpuDevice final : public Device {
   void upload(const void* host, void* memory, std::size_t bytes) override;
   void download(const void* memory, void* host, std::size_t bytes) override;
   void copy(const void* from, void* to, std::size_t bytes) override { upload(from, to, bytes); }
-  /// One device per thread, each with one thread and its own workspace. Each of these devices also has one worker, so
-  /// it can run a whole network.
+  /// One device per thread. Each of these devices has one thread, its own workspace and one worker, so that it can run
+  /// a whole network.
   std::span<const std::unique_ptr<Device>> workers() const override { return workers_; }
   /// For bf16 products, the left matrix is divided into tiles of 16 rows, one row per sample
   /// (kernels/shared/bf16_tiles.h).
@@ -30,19 +30,19 @@ class CpuDevice final : public Device {
 
   const dnnl::engine& engine() const { return engine_; }
   const dnnl::stream& dnnl_stream() const { return dnnl_stream_; }
-  /// The instruction set of our kernels.
+  /// Returns the instruction set of Carillon's kernels.
   Isa isa() const { return *settings_.isa; }
-  /// The settings of ops on this device. `isa` always has a value.
+  /// Returns the settings of ops on this device. `isa` always has a value.
   const CpuSettings& settings() const { return settings_; }
   int thread_count() const { return thread_count_; }
 
   /// Grows the workspace to at least `bytes`. Ops call it when they are constructed.
   void reserve_workspace(std::size_t bytes);
-  /// Scratch memory of the running op. Its contents are undefined at the start of an op.
+  /// Returns scratch memory for the running op. The contents are undefined at the start of an op.
   void* workspace() const { return workspace_.data(); }
 
  private:
-  /// Makes a worker of `whole`. `levels`: how many levels of workers the worker itself has.
+  /// Makes a worker of `whole`. `levels`: the number of levels of workers below this worker.
   CpuDevice(const CpuDevice& whole, int levels);
 
   class ImmediateStream final : public Stream {
@@ -62,7 +62,7 @@ class CpuDevice final : public Device {
 /// Errors: failed (oneDNN has already created a primitive).
 void limit_onednn(Isa isa);
 
-/// Casts `device` to CpuDevice. Errors: failed if it is another kind.
+/// Casts `device` to CpuDevice. Errors: failed (it is a device of another kind).
 CpuDevice& as_cpu(Device& device);
 
 }  // namespace carillon

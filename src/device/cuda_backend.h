@@ -1,4 +1,5 @@
-// The CUDA backend without CUDA's headers: its entry points, and the helpers that tests run without a GPU.
+// The part of the CUDA backend that does not need CUDA's headers: the entry points of the backend, and helpers that
+// tests run without a GPU.
 #pragma once
 
 #include <cstddef>
@@ -18,24 +19,26 @@ namespace carillon {
 
 /// The GPUs that this process can use.
 struct CudaGpus {
-  std::vector<int> ordinals;  ///< CUDA's numbers, ascending, not always consecutive: GPUs that are too old are omitted
-  std::string why_none;       ///< reason if `ordinals` is empty
-  bool hidden = false;        ///< GPUs may exist that this process cannot use; the caller should warn
+  std::vector<int> ordinals;  ///< CUDA's numbers, in ascending order; the numbers may have gaps, because GPUs that are
+                              ///< too old are omitted
+  std::string why_none;       ///< the reason, if `ordinals` is empty
+  bool hidden = false;        ///< GPUs may exist that this process cannot use, so the caller should warn
 };
 /// Finds the usable GPUs. Builds without CUDA find none.
 CudaGpus find_gpus();
 
-// Only in builds with CUDA:
+// The following functions exist only in builds with CUDA:
 
 CudaGpus find_cuda_gpus();
 
-/// Names and versions of CUDA, cuDNN and cuBLAS at build time: "CUDA 12.4".
+/// Returns the names and versions of CUDA, cuDNN and cuBLAS at build time: "CUDA 12.4".
 std::vector<std::string> cuda_libraries();
 
 /// Opens the GPU at index `local_rank` of `ordinals`. If there are more ranks than GPUs, indices start again at 0.
 std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, std::span<const int> ordinals);
 
-// In every build: switches between two implementations of the same computation on a GPU, for measurements and tests.
+// In every build, the following function exists. It switches between two implementations of the same computation on a
+// GPU, for measurements and tests.
 
 /// True if the implementation `name` is switched off for GPUs. The environment variable CARILLON_GPU_OFF lists the
 /// implementations that are switched off, separated by commas. If the variable is not set, the list is
@@ -54,12 +57,12 @@ bool is_switched_off(std::string_view name);
 /// has shown so far that two runs with this epilogue compute equal bits.
 inline constexpr std::string_view off_by_default = "bias_gradient_epilogue";
 
-/// Owner of objects that several ops use, such as plans that a library takes long to make. Each object has a type and a
-/// key. Only the main thread may use it.
+/// Owner of objects that several ops use, such as plans that a library needs a long time to make. Each object has a
+/// type and a key. Only the main thread may use it.
 class SharedObjects {
  public:
-  /// The object with this type and key. The first request calls `make`; later requests return the same object. If
-  /// `make` returns null, later requests return null, too.
+  /// Returns the object with this type and key. The first request calls `make`. Later requests return the same object,
+  /// or null if `make` returned null.
   template <typename T>
   const T* get(const std::string& key, const std::function<std::unique_ptr<T>()>& make) {
     const std::pair name{std::type_index(typeid(T)), key};
@@ -81,14 +84,14 @@ class SharedObjects {
 ///   compute  --gradients of bucket 0--ready---gradients of bucket 1--ready----------wait--update
 ///   side                                 wait--reduce bucket 0--------  wait--reduce bucket 1--done
 ///
-/// The same event is recorded again for each bucket. When a wait is enqueued, it refers to the latest record of its
-/// event. In a stream capture, the waits fork and join the streams, so that the side stream becomes part of the graph.
+/// Every bucket records the same event again. When a wait is enqueued, it refers to the latest record of its event. In
+/// a stream capture, the waits fork and join the streams, so that the side stream becomes part of the graph.
 ///
 /// `Stream`: a handle of an in-order queue. `Event` must have record(stream) and make_wait(stream), like CudaEvent.
 template <typename Event, typename Stream>
 class SideWork {
  public:
-  /// `side` outlives this.
+  /// `side` outlives this object.
   explicit SideWork(const Stream& side) : side_(side) {}
 
   const Stream& side() const { return side_; }
@@ -100,7 +103,7 @@ class SideWork {
   }
   /// Work that is enqueued on `compute` after this call waits for the work that is already enqueued on `side`.
   void join(const Stream& compute) {
-    if (!forked_) return;  // a side stream that never waited is not part of the capture
+    if (!forked_) return;  // if the side stream has never waited, it is not part of the capture
     done_.record(side_);
     done_.make_wait(compute);
     forked_ = false;

@@ -11,18 +11,18 @@
 namespace carillon {
 namespace {
 
-/// True if a call succeeded. A failure does not end the run, because the names are informative only.
+/// True if a call succeeded. A failure does not end the run, because the names are only information for the user.
 bool took(cudaError_t status) {
   if (status == cudaSuccess) return true;
   static_cast<void>(cudaGetLastError());  // clears the error, so that the next call does not report it
   return false;
 }
 
-/// A function of the CUDA driver. The program is not linked with the driver, which is missing on machines without a
-/// GPU.
+/// Returns a function of the CUDA driver. The program is not linked with the driver, which is missing on machines
+/// without a GPU.
 template <typename Function>
 Function* driver_function(const char* name) {
-  constexpr unsigned since = 12030;  // the CUDA version that introduced cuFuncGetName
+  constexpr unsigned since = 12030;  // the first CUDA version that has cuFuncGetName
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
   const bool is_known = took(cudaGetDriverEntryPointByVersion(name, &found, since, cudaEnableDefault, &result));
@@ -92,7 +92,7 @@ CapturedGraph captured(const CudaStream& stream, const std::function<void()>& en
   cudaGraph_t raw = nullptr;
   try {
     enqueue();
-  } catch (...) {  // end the capture; otherwise all later calls would fail
+  } catch (...) {  // end the capture, because otherwise all later calls would fail
     static_cast<void>(cudaStreamEndCapture(stream.get(), &raw));
     const CapturedGraph unfinished(raw);
     static_cast<void>(cudaGetLastError());

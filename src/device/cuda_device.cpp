@@ -19,15 +19,15 @@ namespace {
   fail(ExitCode::failed, "{}: {} ({}:{})", library, text, where.file_name(), where.line());
 }
 
-/// Makes `ordinal` the current device of this thread; a new thread has device 0. Streams, events and handles belong to
-/// the device that is current when they are created.
+/// Makes `ordinal` the current device of this thread. (A new thread has device 0.) Streams, events and handles belong
+/// to the device that is current when they are created.
 int make_current(int ordinal) {
   check_cuda(cudaSetDevice(ordinal));
   return ordinal;
 }
 
-/// The size of the workspace: 1/32 of the GPU's memory, at least 256 MiB and at most 2 GiB. In fp32, cuDNN's fast
-/// kernels for ResNet-50 with a batch of 256 need up to 2 GiB.
+/// Returns the size of the workspace: 1/32 of the GPU's memory, at least 256 MiB and at most 2 GiB. Reason: in fp32,
+/// cuDNN's fast kernels for ResNet-50 with a batch of 256 need up to 2 GiB.
 std::size_t workspace_bytes() {
   constexpr std::size_t least = std::size_t{256} << 20, most = std::size_t{2} << 30;
   std::size_t free = 0, total = 0;
@@ -35,7 +35,7 @@ std::size_t workspace_bytes() {
   return std::clamp(total / 32, least, most);
 }
 
-/// True if a query reports completion. Errors: failed (an error of the work itself).
+/// True if a query reports completion. Errors: failed (the work itself had an error).
 bool is_over(cudaError_t status) {
   if (status == cudaErrorNotReady) {
     static_cast<void>(cudaGetLastError());  // clears the status, so that the next check does not report it
@@ -128,8 +128,8 @@ Buffer CudaDevice::allocate(std::size_t bytes) {
   return buffer;
 }
 
-// A copy of pageable memory waits inside CUDA, without polling. Therefore this function first waits for the earlier
-// work, with polling.
+// CUDA waits without polling if it copies pageable memory. Therefore this function first polls until the earlier work
+// is done.
 void CudaDevice::upload(const void* host, void* memory, std::size_t bytes) {
   make_current(ordinal_);  // any thread may call this function
   compute_.synchronize();
@@ -170,8 +170,8 @@ std::size_t CudaDevice::free_bytes() const {
 }
 
 // Cloned containers may have equal host names and PCI addresses, so the address alone does not identify a GPU. MIG
-// slices of one GPU have different UUIDs. A slice is identified by the PCI address of its GPU, so that the slices count
-// as one GPU. Slices have names such as "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
+// slices of one GPU have different UUIDs. The program identifies a slice by the PCI address of its GPU, so that all
+// slices of a GPU count as one GPU. Slices have names such as "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
 std::string CudaDevice::unique_id() const {
   const cudaDeviceProp properties = properties_of(ordinal_);
   if (std::string_view(properties.name).find(" MIG ") != std::string_view::npos) {

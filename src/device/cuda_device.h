@@ -1,7 +1,8 @@
 // CudaDevice: one NVIDIA GPU with its streams and library handles, and graphs of captured work. CUDA builds only.
 //
 // `stream()` computes; `side_stream()` moves data and gradients concurrently. Events order the two streams.
-// Every call of CUDA, cuBLAS and cuDNN is checked. Errors: failed, with the library's text and the call.
+// The program checks every call of CUDA, cuBLAS and cuDNN. Errors: failed (the message contains the library's text and
+// the call).
 #pragma once
 
 #include <cublasLt.h>
@@ -27,13 +28,13 @@ void check_cuda(cudaError_t status, const std::source_location& where = std::sou
 void check_cublas(cublasStatus_t status, const std::source_location& where = std::source_location::current());
 void check_cudnn(cudnnStatus_t status, const std::source_location& where = std::source_location::current());
 
-/// Checks the version of the loaded cuDNN. Errors: no_device if the loaded cuDNN is older than the cuDNN of the build
-/// (patch level ignored).
+/// Checks the version of the loaded cuDNN. Errors: no_device (the loaded cuDNN is older than the cuDNN of the build;
+/// the patch level does not count).
 void check_cudnn_version(std::size_t loaded);
 
 class CudaStream final : public Stream {
  public:
-  /// `check`: as Device::check_while_waiting; outlives the stream; may be null.
+  /// `check`: as in Device::check_while_waiting. It outlives the stream, and may be null.
   explicit CudaStream(const std::function<void()>* check = nullptr);
   cudaStream_t get() const { return stream_.get(); }
   void synchronize() override;
@@ -51,7 +52,7 @@ class CudaEvent {
   void record(const CudaStream& stream);
   /// Makes later work on `stream` wait for the point.
   void make_wait(const CudaStream& stream) const;
-  /// True if the work before the point is done. Errors: failed (an error of that work).
+  /// True if the work before the point is done. Errors: failed (that work had an error).
   bool done() const;
   /// Returns when the work before the point is done.
   void wait() const;
@@ -75,13 +76,14 @@ class CudaDevice final : public Device {
   void copy(const void* from, void* to, std::size_t bytes) override;
   void check_while_waiting(std::function<void()> check) override { check_ = std::move(check); }
 
-  /// Returns when the work before the event's point is done. Polls, and calls the function of check_while_waiting.
+  /// Returns when the work before the event's point is done. Meanwhile it polls, and calls the function of
+  /// check_while_waiting.
   void wait_for(const CudaEvent& event) const;
 
   const CudaStream& compute_stream() const { return compute_; }
   CudaStream& side_stream() { return side_; }
   cublasLtHandle_t cublas() const { return cublas_.get(); }
-  cudnnHandle_t cudnn() const { return cudnn_.get(); }  ///< bound to the compute stream
+  cudnnHandle_t cudnn() const { return cudnn_.get(); }  ///< the handle is bound to the compute stream
   /// Scratch memory for the op that runs on the compute stream.
   std::span<std::byte> workspace() const { return {static_cast<std::byte*>(workspace_.data()), workspace_.bytes()}; }
 
@@ -92,7 +94,8 @@ class CudaDevice final : public Device {
   Buffer allocate_pinned(std::size_t bytes);
   /// Bytes of free device memory.
   std::size_t free_bytes() const;
-  /// "GPU-" and the UUID, as in nvidia-smi. For a MIG slice, the PCI address of its GPU: "GPU 0000:1b:00.0".
+  /// Returns "GPU-" and the UUID, as in nvidia-smi. For a MIG slice, returns the PCI address of the slice's GPU: "GPU
+  /// 0000:1b:00.0".
   std::string unique_id() const;
 
  private:
@@ -113,30 +116,30 @@ void poll_until(const std::function<bool()>& done, const std::function<void()>& 
 /// capability 9.0.
 bool launches_early();
 
-/// Casts `device` to CudaDevice. Errors: failed if it is another kind.
+/// Casts `device` to CudaDevice. Errors: failed (it is a device of another kind).
 CudaDevice& as_cuda(Device& device);
-/// Casts `stream` to CudaStream. Errors: failed if it is another kind.
+/// Casts `stream` to CudaStream. Errors: failed (it is a stream of another kind).
 const CudaStream& as_cuda(Stream& stream);
 
 using ExecutableGraph = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 
 /// Captures the work that `enqueue` puts on `stream`, and on streams that it forks and joins. `what`: the work's name
 /// in an error ("a step"). `nodes`: receives the names of the graph's nodes; may be null. Errors: the errors of
-/// `enqueue`; the message gets advice on --cuda-graph.
+/// `enqueue`, with advice on --cuda-graph in the message.
 ExecutableGraph capture(const CudaStream& stream, const std::function<void()>& enqueue, const char* what,
                         std::vector<std::string>* nodes = nullptr);
 
-/// The names of the nodes in the order in which CUDA lists the nodes. This order equals the order of capture, although
-/// CUDA does not guarantee this. A BlockKernel has a name such as "UpdateKernel<Sgd>"; other kernels have their
+/// Returns the names of the nodes, in the order in which CUDA lists the nodes. So far, this is the order of capture,
+/// but CUDA does not guarantee it. A BlockKernel has a name such as "UpdateKernel<Sgd>"; other kernels have their
 /// function name, or "kernel" if CUDA does not report it. The names of other nodes are "copy", "memset" and "node". The
 /// result is empty if CUDA does not list the nodes.
 std::vector<std::string> node_names(cudaGraph_t graph);
 
-/// The node name for a mangled function name, "_ZN8carillon12block_kernelI...".
+/// Returns the node name for a mangled function name, "_ZN8carillon12block_kernelI...".
 std::string kernel_title(std::string_view mangled);
 
-/// The GPU for which cuDNN makes a plan: the GPU of `handle`, or a GPU that a JSON text describes (the device property
-/// descriptor of cuDNN 9.8). The described GPU need not be present, but its plans can run only on such a GPU.
+/// The GPU for which cuDNN makes a plan. It is the GPU of `handle`, or a GPU that a JSON text describes (the device
+/// property descriptor of cuDNN 9.8). A described GPU need not be present, but its plans can run only on such a GPU.
 struct CudnnTarget {
   cudnnHandle_t handle = nullptr;
   std::string_view device_json = {};
@@ -144,7 +147,7 @@ struct CudnnTarget {
 
 /// The model of a GPU.
 struct GpuModel {
-  int compute_capability = 0;  ///< 90 for 9.0
+  int compute_capability = 0;  ///< for example 90 for compute capability 9.0
   int multiprocessors = 0;
 };
 

@@ -23,8 +23,8 @@ const Attributes::Value* Attributes::find(std::string_view name) const {
   return found != values_.end() ? &found->second : nullptr;
 }
 
-// The attributes of an initializer named "weights": "weights" (its kind), "weights.value", "weights.number" and
-// "weights.dirac".
+// Returns the names of the attributes of an initializer with the name "weights": "weights" (its kind), "weights.value",
+// "weights.number" and "weights.dirac".
 void AttributeWriter::operator()(std::string_view name, const Initializer& value) {
   one_of(name, value.kind, {initializer_kinds[0], initializer_kinds[1], initializer_kinds[2]});
   (*this)(part(name, "value"), value.value);

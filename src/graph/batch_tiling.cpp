@@ -9,7 +9,8 @@
 namespace carillon {
 namespace {
 
-/// Maximum bytes of an op's inputs and outputs for one tile, together: about the size of a second-level cache.
+/// Maximum number of bytes that all inputs and outputs of an op have together for one tile: about the size of a
+/// second-level cache.
 constexpr std::int64_t tile_bytes = std::int64_t{3} << 19;
 /// An op reads its parameters and writes their gradients once per tile, so the parameters must be small compared with
 /// the activations.
@@ -26,8 +27,8 @@ std::int64_t bytes_per_sample(const Graph& graph, const Graph::Node& node) {
   return bytes;
 }
 
-/// The largest number of tiles. Larger batches get larger tiles instead of more tiles, because each tile has its own
-/// array of gradients, which must be summed.
+/// The largest number of tiles. For larger batches, the tiles become larger and not more numerous. Reason: each tile
+/// has its own array of gradients, and these arrays must be summed.
 constexpr std::int64_t max_tiles = 64;
 
 bool shares_memory(const Graph::Node& node) {
@@ -56,7 +57,7 @@ int tiles_for(const Graph& graph, int first, int last, std::int64_t min_samples)
   for (int op = first; op < last; ++op) bytes = std::max(bytes, bytes_per_sample(graph, graph.nodes()[op]));
   const std::int64_t samples = tile_bytes / bytes;
   const std::int64_t tiles = std::min((graph.batch_size() + samples - 1) / samples, max_tiles);
-  // Rounds up to a multiple of 4 tiles, which 2 and 4 threads can share equally.
+  // Rounds up to a multiple of 4 tiles, so that 2 or 4 threads process the same number of tiles.
   const std::int64_t most = (graph.batch_size() + min_samples - 1) / min_samples;
   return static_cast<int>(std::min(tiles > 2 ? (tiles + 3) / 4 * 4 : tiles, most));
 }

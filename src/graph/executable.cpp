@@ -8,7 +8,7 @@
 namespace carillon {
 namespace {
 
-/// The part of the flat gradient array that holds the section's parameters, which are contiguous.
+/// Returns the part of the flat gradient array that holds the section's parameters. These parameters are contiguous.
 std::span<float> gradients_of(const TiledSection& section, const Graph& graph, const ParameterStore& parameters) {
   const ParameterLayout& layout = parameters.layout();
   std::size_t begin = layout.total(), end = 0;
@@ -21,8 +21,8 @@ std::span<float> gradients_of(const TiledSection& section, const Graph& graph, c
   return begin < end ? parameters.gradients_and_sums().subspan(begin, end - begin) : std::span<float>{};
 }
 
-/// If the only reader of `value` computes the gradient of a parameter of the producer: returns the position of this
-/// parameter in the producer's list.
+/// If the only reader of `value` computes the gradient of a parameter of the producer, returns the position of this
+/// parameter in the producer's list. Otherwise returns nullopt.
 std::optional<std::size_t> parameter_summed_by_reader(const Graph& graph, const Graph::ValueInfo& value,
                                                       DeviceKind kind) {
   if (value.producer < 0 || value.readers.size() != 1 || !value.wants_gradient) return std::nullopt;

@@ -23,16 +23,16 @@ struct ExecutableContext {
   const ParameterStore& parameters;
   const BufferStore& buffers;
   const StepInputs& inputs;     ///< InputStage::inputs
-  TowerLink* towers = nullptr;  ///< link to the other ranks; null: the rank computes alone
-  Value loss = {};              ///< training adds it to the step sums; no value: no step sums
+  TowerLink* towers = nullptr;  ///< link to the other ranks; null: the rank computes without the other ranks
+  Value loss = {};              ///< the loss, which training adds to the step sums; no value: there are no step sums
   /// Outside training: the ops read the compute copies of `parameters`. The compute copies must be current and have the
   /// formats that the ops of the graph read.
   bool reads_compute_copies = false;
 };
 
-/// Whether ops process the batch tile by tile (src/graph/batch_tiling.h).
+/// Selects whether ops process the batch tile by tile (src/graph/batch_tiling.h).
 enum class Tiling {
-  automatic,  ///< tile sections of ops that are faster with tiles
+  automatic,  ///< tile sections if their ops are faster with tiles
   never,      ///< each op completes before the next begins, so that OpDone can read its results
 };
 
@@ -52,21 +52,21 @@ class Executable {
 
   /// Enqueues all ops in order (src/graph/batch_tiling.h).
   void forward(Stream& stream, const OpDone& op_done = {});
-  /// Enqueues the backward of all ops with outputs that want a gradient, in reverse order. Calls `parameter_done` when
-  /// a parameter's gradient is complete, in the order of ParameterLayout::order(), also for parameters without a
-  /// gradient. Requires training.
+  /// Enqueues the backward pass: runs, in reverse order, all ops with an output that wants a gradient. Calls
+  /// `parameter_done` when a parameter's gradient is complete, in the order of ParameterLayout::order(), also for
+  /// parameters without a gradient. Requires training.
   void backward(Stream& stream, const std::function<void(int parameter)>& parameter_done, const OpDone& op_done = {});
 
-  /// The tensor of a value. The tensor has no data if only one tiled section reads the value and the value is not a
-  /// result.
+  /// Returns the tensor of a value. The tensor has no data if only one tiled section reads the value and the value is
+  /// not a result.
   const Tensor& tensor(Value value) const { return values_.at(value.index).tensor; }
-  /// The gradient of the loss with respect to a value. The tensor has no data outside training, if no op wants the
-  /// gradient, or if only one tiled section uses it.
+  /// Returns the gradient of the loss with respect to a value. The tensor has no data outside training, if no op wants
+  /// the gradient, or if only one tiled section uses it.
   Tensor gradient(Value value) const { return gradients_.empty() ? Tensor{} : gradients_.at(value.index).tensor; }
-  /// The gradient that a node of the graph computes for parameter number `position` of its list. If several ops share
-  /// the parameter, this is a part of the parameter's gradient. `parameters`: the store of the context.
+  /// Returns the gradient that a node of the graph computes for parameter number `position` of its list. If several ops
+  /// share the parameter, this is a part of the parameter's gradient. `parameters`: the store of the context.
   Tensor parameter_gradient(const Graph::Node& node, std::size_t position, const ParameterStore& parameters) const;
-  /// Whether backward writes the step sums. If true, `forward` does not compute the loss.
+  /// True if backward writes the step sums. In this case, `forward` does not compute the loss.
   bool writes_step_sums() const { return writes_step_sums_; }
   /// Bytes of activations and their gradients.
   std::size_t memory_bytes() const { return memory_.bytes(); }
@@ -77,8 +77,8 @@ class Executable {
     bool per_worker = false;  ///< the memory of the tensor holds one tile per worker
   };
   struct Backward {
-    std::vector<bool> runs;       ///< for each op of the section, whether its backward runs
-    std::vector<int> parameters;  ///< parameters in the order of `parameter_done`
+    std::vector<bool> runs;       ///< for each op of the section: true if its backward runs
+    std::vector<int> parameters;  ///< parameters, in the order in which `parameter_done` is called
   };
 
   void check_observable(const OpDone& op_done) const;
@@ -94,7 +94,7 @@ class Executable {
   Tiling tiling_;
   bool writes_step_sums_ = false;
   Buffer memory_;
-  std::vector<Place> values_, gradients_;  ///< places by value index
+  std::vector<Place> values_, gradients_;  ///< the places of the values, by value index
   std::vector<std::unique_ptr<TiledOps>> sections_;
   std::vector<Backward> backward_;  ///< backward of each section
 };

@@ -27,7 +27,7 @@ Graph::Node fork_after(Graph& graph, std::vector<Graph::Node>& nodes, const Grap
   return node;
 }
 
-/// Whether the gradients of both inputs of `node` can have the same memory. This requires that no op overwrites the
+/// True if the gradients of both inputs of `node` can have the same memory. This requires that no op overwrites the
 /// gradient of one input before the producer of the other input has read it.
 bool can_share_gradients(const Graph& graph, const Graph::Node& node) {
   const Graph::ValueInfo &a = graph.values()[node.inputs.at(0)], &b = graph.values()[node.inputs.at(1)];
@@ -109,7 +109,8 @@ void share_gradients(Graph& graph) {
 void sum_parameter_gradients(Graph& graph, const Graph::NewOp& parameter_sum) {
   std::vector<Graph::Node> nodes = graph.nodes(), with_sums;
   std::vector<int> first_op(graph.parameters().size(), -1);
-  // [parameter] The gradient values of all ops that use the parameter, except the first of these ops: it has none.
+  // [parameter] The gradient values of all ops that use the parameter, without the first of these ops, which has no
+  // gradient value.
   std::vector<std::vector<int>> gradients(graph.parameters().size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     for (std::size_t k = 0; k < nodes[i].parameters.size(); ++k) {

@@ -198,8 +198,8 @@ void Graph::link() {
       ValueInfo& value = values_.at(node.outputs[k]);
       if (value.producer >= 0) fail(ExitCode::failed, "two ops produce '{}'", value.name);
       value.producer = static_cast<int>(i);
-      // The last output of an accumulating op is its input, so the value keeps its name. Output 0 of a fork shares
-      // memory too, but gets the name of the fork.
+      // The last output of an accumulating op is its input, so the value keeps its name. Output 0 of a fork also shares
+      // memory with its input, but gets the name of the fork.
       const OpDefinition& op = *node.definition;
       const std::optional<int> input =
           op.output_shares_input(0) ? std::nullopt : op.output_shares_input(static_cast<int>(k));

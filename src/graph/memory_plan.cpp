@@ -32,7 +32,7 @@ void join(std::vector<Lifetime>& lifetimes, int a, int b) {
   joined.same_as = std::min(one, other);
 }
 
-/// Joins tensors that share memory. Afterwards same_as is the index of the representative.
+/// Joins tensors that share memory. Afterwards, same_as is the index of the tensor that represents all of them.
 void join_shared(const Graph& graph, std::vector<Lifetime>& values, std::vector<Lifetime>& gradients) {
   for (const Graph::Node& node : graph.nodes()) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
@@ -71,7 +71,8 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
   for (const std::size_t item : by_size) {
     const Lifetime& life = lifetimes[item];
     if (life.last < life.first || life.bytes == 0 || life.same_as >= 0) continue;
-    std::size_t offset = 0;  // offset of the lowest sufficient gap between tensors that overlap in time
+    std::size_t offset = 0;  // offset of the lowest gap that is large enough, between the tensors that are in use at
+                             // the same time
     for (const std::size_t other : placed) {
       if (!overlap_in_time(life, lifetimes[other])) continue;
       if (offset + aligned_bytes(life.bytes) <= plan.offsets[other]) break;
@@ -93,7 +94,7 @@ std::vector<Lifetime> tensor_lifetimes(const Graph& graph, std::span<const Tiled
                                        std::span<const Value> results) {
   const int section_count = static_cast<int>(sections.size());
   const int end = training ? 2 * section_count : section_count;
-  std::vector<int> times;  // time of each op's forward
+  std::vector<int> times;  // the time of the forward of each op
   for (int section = 0; section < section_count; ++section)
     times.resize(static_cast<std::size_t>(sections[section].last), section);
   const auto backward_time = [&](int op) { return 2 * section_count - 1 - times[op]; };
@@ -106,7 +107,7 @@ std::vector<Lifetime> tensor_lifetimes(const Graph& graph, std::span<const Tiled
       gradients.push_back({bytes});
       continue;
     }
-    if (value.gradient_of >= 0) {  // backward of the reader writes the gradient, even if the parameter does not train
+    if (value.gradient_of >= 0) {  // the reader's backward writes the gradient, even if the parameter is not trained
       const int reader = value.readers.front();
       values.push_back({bytes});
       gradients.push_back({bytes});

@@ -1,11 +1,11 @@
 // Memory plan: places all activations and their gradients in one block of device memory, by their lifetimes.
 //
-// A time is the number of a part of a training step. With n sections (src/graph/batch_tiling.h; mostly one op each),
-// the forward of section i is time i and its backward is time 2n - 1 - i. A tensor's lifetime is from its first write
-// to its last read. Tensors with disjoint lifetimes may share memory. Tensors that must share memory
-// (OpDefinition::output_shares_input, gradient_shares_output) have one place and a lifetime that covers all of them.
-// Placement is greedy by size (Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020,
-// section 5.2).
+// A training step is divided into parts, and a time is the number of a part. With n sections (src/graph/batch_tiling.h;
+// most sections have one op), the forward of section i has time i, and its backward has time 2n - 1 - i. A tensor's
+// lifetime is from its first write to its last read. Tensors with disjoint lifetimes may share memory. Tensors that
+// must share memory (OpDefinition::output_shares_input, gradient_shares_output) have one place and a lifetime that
+// covers all of them. Placement is greedy by size (Pisarchyk and Lee, "Efficient memory management for deep neural net
+// inference", 2020, section 5.2).
 #pragma once
 
 #include <cstddef>
@@ -19,21 +19,22 @@ namespace carillon {
 
 struct Lifetime {
   std::size_t bytes = 0;
-  int first = 0, last = -1;  ///< times, inclusive; last < first: never used, needs no memory
+  int first = 0, last = -1;  ///< first and last time, both included; last < first: the tensor is never used and needs
+                             ///< no memory
   bool per_worker = false;   ///< memory for one tile per worker, because only one tiled section uses the tensor
-  int same_as = -1;          ///< index of an earlier lifetime that covers this one and has the same memory
+  int same_as = -1;          ///< index of an earlier lifetime that includes this one and has the same memory
 };
 
 struct MemoryPlan {
-  std::vector<std::size_t> offsets;  ///< bytes, one per lifetime, multiples of tensor_alignment_bytes
+  std::vector<std::size_t> offsets;  ///< offsets in bytes, one per lifetime; multiples of tensor_alignment_bytes
   std::size_t peak_bytes = 0;
 };
 
 /// Places every lifetime. Two lifetimes that overlap in time share no byte, except lifetimes with `same_as`.
 MemoryPlan plan_memory(std::span<const Lifetime> lifetimes);
 
-/// Lifetimes of all values of `graph`, in training followed by the lifetimes of their gradients in the same order.
-/// `results`: values that must last to the end of the step. `sections`: plan_tiling(graph, ...).
+/// Returns the lifetimes of all values of `graph`. In training, the lifetimes of their gradients follow in the same
+/// order. `results`: values that must last to the end of the step. `sections`: the result of plan_tiling(graph, ...).
 std::vector<Lifetime> tensor_lifetimes(const Graph& graph, std::span<const TiledSection> sections, bool training,
                                        std::span<const Value> results);
 

@@ -12,8 +12,8 @@
 namespace carillon {
 namespace {
 
-using Json = nlohmann::json;                 // sorts members, so it finds a member in logarithmic time
-using OrderedJson = nlohmann::ordered_json;  // keeps the order of members, for texts
+using Json = nlohmann::json;                 // this type sorts members, so it finds a member in logarithmic time
+using OrderedJson = nlohmann::ordered_json;  // this type keeps the order of members, which texts need
 
 // Limits of descriptions, for writing and for reading.
 constexpr std::size_t max_attributes = 100, max_name_bytes = 500;
@@ -55,8 +55,8 @@ void check_output(const Shape& output, ExitCode code) {
   if (output.rank() != 2) fail(code, "the network's output has the shape {}, expected [batch, outputs]", output.text());
 }
 
-/// Refuses extents that are not positive, and more elements than any memory can hold, so that sizes in bytes do not
-/// overflow. Errors: data.
+/// Refuses extents that are not positive. Also refuses more elements than any memory can hold, so that sizes in bytes
+/// do not overflow. Errors: data.
 void check_size(const Shape& shape, const std::string& name) {
   constexpr std::int64_t limit = std::int64_t{1} << 40;
   std::int64_t count = 1;
@@ -113,8 +113,8 @@ std::vector<Value> add_described(Graph& graph, const OpDescription& op, std::str
   return outputs;
 }
 
-/// Returns the double that has the same shortest text as `value`: 0.1, not 0.10000000149. Exception: the largest float.
-/// Its shortest text is a larger number, and float_in would refuse this number.
+/// Returns the double that has the same shortest text as `value`: 0.1, not 0.10000000149. Exception: the shortest text
+/// of the largest float is a larger number, which float_in would refuse.
 double readable(float value) {
   check(std::isfinite(value), "an attribute of the network is not finite");
   const double read = std::stod(fmt::format("{}", value));
@@ -140,7 +140,7 @@ std::int64_t size_in(const Json& value, std::string_view what, std::int64_t most
   return value.get<std::int64_t>();
 }
 
-/// Reads a number as a float. Errors: data (a float cannot hold the number).
+/// Reads a number as a float. Errors: data (the number is too large for a float).
 float float_in(const std::string& name, const Json& value) {
   const double number = value.get<double>();
   if (!(std::abs(number) <= std::numeric_limits<float>::max())) {
@@ -149,7 +149,7 @@ float float_in(const std::string& name, const Json& value) {
   return static_cast<float>(number);
 }
 
-/// Reads an integer attribute. Errors: data (above max_attribute). AttributeReader checks the lower limit.
+/// Reads an integer attribute. Errors: data (the value is above max_attribute). AttributeReader checks the lower limit.
 std::int64_t integer_in(const std::string& name, const Json& value) {
   const bool is_too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{max_attribute};
   if (is_too_large) fail(ExitCode::data, "the attribute '{}' is not an integer within 2^31", name);
@@ -252,7 +252,7 @@ NetworkDescription describe_network(const std::string& name, const ImageShape& i
   }
   network.output = name_of(output.index);
   check_output(graph.shape(output), ExitCode::failed);
-  // The ops must not depend on facts that the description lacks.
+  // The ops must not depend on facts that the description does not contain.
   Graph rebuilt(1, Arithmetic::fp32, context);
   add_network(rebuilt, network);
   for (std::size_t i = 0; i < graph.parameters().size(); ++i) {

@@ -13,7 +13,7 @@
 namespace carillon {
 namespace {
 
-/// The Philox key of a variable and the index of its first element.
+/// Returns the Philox key of a variable, and the index that its first element has in the random numbers.
 struct Draws {
   std::uint64_t key, first_index;
 };
@@ -24,7 +24,8 @@ Draws draws_of(const ParameterSpec& spec, std::uint64_t seed) {
   return {philox_key_of(seed, RandomPurpose::variable_name, spec.name), 0};
 }
 
-/// A standard normal draw, repeated while it is beyond two standard deviations (Box-Muller on Philox words).
+/// Draws a standard normal number (Box-Muller on Philox words). Repeats the draw while the number is beyond two
+/// standard deviations.
 float truncated_normal(std::uint64_t key, std::uint64_t index) {
   constexpr double scale = 0x1p-32;
   for (std::uint32_t attempt = 0;; ++attempt) {
@@ -39,7 +40,7 @@ float truncated_normal(std::uint64_t key, std::uint64_t index) {
   }
 }
 
-/// Uniform in [-1, 1).
+/// Draws uniformly from [-1, 1).
 float uniform_around_zero(std::uint64_t key, std::uint64_t index) {
   const Philox4x32 random = philox4x32(key, philox_counter(RandomPurpose::initializer, index, 0));
   return 2.0f * uniform_float(random.word[0]) - 1.0f;

@@ -9,8 +9,8 @@ bool is_result(int value, std::span<const Value> results) {
   return std::find(results.begin(), results.end(), Value{value}) != results.end();
 }
 
-/// The index of the only op that reads a value. Returns -1 if the value has no reader or several readers, or is a
-/// result.
+/// Returns the index of the only op that reads a value. Returns -1 if the value has no reader or several readers, or is
+/// a result.
 int only_reader(const Graph& graph, int value, std::span<const Value> results) {
   const std::vector<int>& readers = graph.values()[value].readers;
   return readers.size() == 1 && !is_result(value, results) ? readers.front() : -1;
@@ -24,7 +24,7 @@ OpTraits::Definition with_activation(const Graph::Node& node, ActivationKind act
   return node.traits.with_activation ? node.traits.with_activation(*node.definition, activation) : nullptr;
 }
 
-/// Passes may replace the outputs of an op only if it has one output.
+/// True if the op has one output: only then, passes may replace its outputs.
 bool has_one_output(const Graph::Node& node) { return node.outputs.size() == 1; }
 
 bool have_parameters(std::span<const Graph::Node> nodes) {

@@ -2,7 +2,7 @@
 // (carillon/graph/op.h). Values keep their indices. `results`: values that are read from outside; passes keep these
 // values.
 //
-// passes.cpp fuses ops, replaces ops by forms for the device or the run, and inserts ops.
+// passes.cpp fuses ops, inserts ops, and replaces ops by variants that suit the device or the run.
 //
 // gradient_passes.cpp handles the gradients of values with several readers. The gradient of such a value is the sum of
 // its readers' gradients. But backward runs op by op, and each op overwrites the gradients of its inputs.
@@ -33,8 +33,8 @@ namespace carillon {
 void remove_unread(Graph& graph, std::span<const Value> results);
 
 /// Fuses additions (OpTraits::is_addition) into an op before them (OpTraits::with_addend). The op moves to the place of
-/// the addition. If an op between the two has parameters, the addition stays, because the order of the parameters is
-/// fixed.
+/// the addition. If there is an op with parameters between this op and the addition, the addition stays, because the
+/// order of the parameters is fixed.
 void fuse_additions(Graph& graph, DeviceKind device, std::span<const Value> results);
 
 /// Fuses activations into neighbouring ops (OpTraits::with_relu_before, with_activation). A ReLU is fused into the next
@@ -53,7 +53,7 @@ void defer_biases(Graph& graph, std::span<const Value> results);
 /// OpTraits::pads_channels.
 void pad_channels(Graph& graph);
 
-/// All passes for a GPU: defer_biases, then pad_channels.
+/// Runs all passes for a GPU: defer_biases, then pad_channels.
 void fit_to_gpu(Graph& graph, std::span<const Value> results);
 
 /// Replaces each op that has OpTraits::synchronized by its synchronized form. Returns the number of replaced ops.

@@ -14,12 +14,12 @@ namespace {
 using Table = std::array<std::uint8_t, 256>;
 using Histogram = std::array<std::int64_t, 256>;
 
-/// The output pixel (x, y) is the source pixel at (a x + b y + c, d x + e y + f), in continuous coordinates.
+/// The output pixel (x, y) is the source pixel at (a x + b y + c, d x + e y + f). The coordinates are continuous.
 struct Affine {
   double a, b, c, d, e, f;
 };
 
-/// torch.linspace(0, end, 31)[magnitude], in float32, as PyTorch computes it with AVX2 and AVX-512.
+/// Computes torch.linspace(0, end, 31)[magnitude] in float32, as PyTorch computes it with AVX2 and AVX-512.
 double strength(float end, std::int64_t magnitude) {
   const float step = end / static_cast<float>(max_augment_magnitude);
   if (magnitude <= max_augment_magnitude / 2) return static_cast<double>(step * static_cast<float>(magnitude));
@@ -53,7 +53,7 @@ void transform(const Affine& from, const AugmentedImage& image) {
   std::ranges::copy(image.scratch, image.pixels.begin());
 }
 
-/// The transform of Pillow's Image.rotate, a counter-clockwise rotation about the centre.
+/// Returns the transform of Pillow's Image.rotate, a counter-clockwise rotation about the centre.
 Affine rotation(double degrees, const AugmentedImage& image) {
   const auto rounded = [](double value) { return std::round(value * 1e15) / 1e15; };
   const double angle = -(degrees < 0.0 ? degrees + 360.0 : degrees) * std::numbers::pi / 180.0;
@@ -62,7 +62,7 @@ Affine rotation(double degrees, const AugmentedImage& image) {
   return {cosine, sine, cosine * -x + sine * -y + x, -sine, cosine, -sine * -x + cosine * -y + y};
 }
 
-/// Pillow's Image.blend in single precision: first + factor * (second - first). A factor above 1 extrapolates.
+/// Computes Pillow's Image.blend in single precision: first + factor * (second - first). A factor above 1 extrapolates.
 class Blend {
  public:
   explicit Blend(double factor) {
@@ -81,7 +81,7 @@ class Blend {
   std::array<float, 511> way_{};
 };
 
-/// Pillow's luma of pixel `i`: ITU-R 601-2 with 16 bits of fraction.
+/// Returns Pillow's luma of pixel `i`: ITU-R 601-2 with 16 bits of fraction.
 std::uint8_t luma(const AugmentedImage& image, std::size_t i) {
   const std::uint8_t* const pixel = image.pixels.data() + 3 * i;
   return static_cast<std::uint8_t>((pixel[0] * 19595u + pixel[1] * 38470u + pixel[2] * 7471u + 0x8000u) >> 16);
@@ -124,7 +124,8 @@ void sharpness(double factor, const AugmentedImage& image) {
       int sum = 4 * source[0];
       for (const std::int64_t line : {-row, std::int64_t{0}, row})
         sum += source[line - 3] + source[line] + source[line + 3];
-      const auto smooth = static_cast<std::uint8_t>((2 * sum + 13) / 26);  // sum / 13, rounded; there are no ties
+      const auto smooth = static_cast<std::uint8_t>((2 * sum + 13) / 26);  // sum / 13, rounded; no sum is exactly
+                                                                           // between two integers
       image.pixels[static_cast<std::size_t>(at)] = blend(smooth, source[0]);
     }
   }
@@ -227,13 +228,15 @@ void apply(AugmentOp op, std::int64_t magnitude, bool negative, const AugmentedI
 void rand_augment(const RandAugment& settings, PhiloxDraws& draws, const AugmentedImage& image) {
   for (std::int64_t i = 0; i < settings.op_count; ++i) {
     const auto op = static_cast<AugmentOp>(draws.below(static_cast<std::uint32_t>(augment_op_names.size())));
-    const bool negative = draws.below(2) == 1;  // always drawn, so that later draws do not depend on `op`
+    const bool negative = draws.below(2) == 1;  // draws this number even if it is not needed, so that later draws do
+                                                // not depend on `op`
     apply(op, settings.magnitude, negative && has_direction(op), image);
   }
 }
 
 void random_orientation(bool flips, bool turns, PhiloxDraws& draws, const AugmentedImage& image) {
-  const bool flipped = draws.below(2) == 1 && flips;  // always drawn, so that the turns do not depend on `flips`
+  const bool flipped = draws.below(2) == 1 && flips;  // draws this number even if it is not needed, so that the turns
+                                                      // do not depend on `flips`
   const std::uint32_t quarters = turns ? draws.below(4) : 0;
   const std::int64_t height = image.height, width = image.width;
   check(quarters == 0 || height == width, "a quarter turn requires a square image");

@@ -25,7 +25,8 @@ constexpr FileKind other_kinds[] = {{"GIF8"sv, "GIF"},
                                     {"\xFF\x0A"sv, "JPEG XL"},
                                     {"\0\0\0\fjP  "sv, "JPEG 2000"},
                                     {"\xFF\x4F\xFF\x51"sv, "JPEG 2000"}};
-/// Brands of ISO base media files (ISO/IEC 23008-12, AVIF) that are pictures. Other brands are films.
+/// Brands of ISO base media files (ISO/IEC 23008-12, AVIF) that contain pictures. Files with other brands contain
+/// films.
 constexpr FileKind brands[] = {{"avif"sv, "AVIF"}, {"avis"sv, "AVIF"}, {"heic"sv, "HEIF"}, {"heix"sv, "HEIF"},
                                {"heim"sv, "HEIF"}, {"heis"sv, "HEIF"}, {"hevc"sv, "HEIF"}, {"hevx"sv, "HEIF"},
                                {"mif1"sv, "HEIF"}, {"msf1"sv, "HEIF"}};
@@ -58,7 +59,7 @@ bool is_pnm(std::span<const std::uint8_t> file) {
 
 constexpr std::string_view png_magic = "\x89PNG\r\n\x1A\n";
 
-/// The format that the first bytes of the file show. Errors: data (another format).
+/// Returns the format that the first bytes of the file show. Errors: data (the file has another format).
 PictureFormat format_of(std::span<const std::uint8_t> file) {
   if (file.empty()) fail(ExitCode::data, "is empty");
   if (starts_with(file, "\xFF\xD8"sv)) return PictureFormat::jpeg;

@@ -1,6 +1,6 @@
 #include <array>
 #include <csetjmp>
-#include <cstdio>  // before jpeglib.h, which uses FILE
+#include <cstdio>  // must precede jpeglib.h, which uses FILE
 #include <cstdlib>
 #include <limits>
 
@@ -23,9 +23,9 @@ int scaled_size(const jpeg_component_info& component) { return component.DCT_sca
 int least_scaled_size(const jpeg_decompress_struct& jpeg) { return jpeg.min_DCT_scaled_size; }
 #endif
 
-/// Error handler of libjpeg. Its callback must not return, so it uses longjmp over C functions.
+/// libjpeg's error handler. libjpeg does not permit that it returns, so it uses longjmp over C functions.
 struct JpegErrors {
-  jpeg_error_mgr manager;  // must be first: libjpeg passes its address
+  jpeg_error_mgr manager;  // must be the first member, because libjpeg passes its address
   std::jmp_buf jump;
   std::array<char, JMSG_LENGTH_MAX> text;
 };
@@ -36,7 +36,7 @@ struct JpegErrors {
   std::longjmp(errors->jump, 1);
 }
 
-/// Treats warnings about damage as errors: libjpeg would fill in the missing pixels.
+/// Treats warnings about damage as errors, because otherwise libjpeg would fill in the missing pixels.
 void on_message(j_common_ptr codec, int level) {
   if (level >= 0) return;
   switch (codec->err->msg_code) {
@@ -47,13 +47,13 @@ void on_message(j_common_ptr codec, int level) {
     case JWRN_MUST_RESYNC:
       leave(codec);
     default:
-      break;  // extra bytes between markers, unknown versions: other decoders also ignore them
+      break;  // not an error: extra bytes between markers, or an unknown version; other decoders also ignore these
   }
 }
 
 void no_output(j_common_ptr /*codec*/) {}
 
-/// Runs `work` and converts libjpeg's errors to exceptions. `work` must own nothing with a destructor.
+/// Runs `work` and converts libjpeg's errors to exceptions. `work` must not own an object that has a destructor.
 template <typename Work>
 void guarded(JpegErrors& errors, const Work& work) {
   if (setjmp(errors.jump) != 0) fail(ExitCode::data, "is damaged: {}", errors.text.data());
@@ -127,7 +127,7 @@ class JpegReader {
   jpeg_progress_mgr progress_{};
 };
 
-/// The reduction for a request (DecodedPart::reduction).
+/// Returns the factor by which the decoder reduces the picture for a request (DecodedPart::reduction).
 std::int64_t reduction_for(const PartRequest& request) {
   for (const std::int64_t reduction : {8, 4, 2}) {
     const auto factor = static_cast<double>(reduction);
@@ -159,7 +159,7 @@ void JpegReader::decode(const PartRequest& request, DecodedPart& part) {
     return std::min((first + count + reduction - 1) / reduction, size);
   };
   const PictureBox& needed = request.needed;
-  // Subsampled colours are interpolated, so one more neighbour is decoded on each side.
+  // Subsampled colours are interpolated, so the decoder needs one more neighbour on each side.
   const std::int64_t margin = 2 * jpeg_.max_h_samp_factor;
   auto column = static_cast<JDIMENSION>(std::max<std::int64_t>(0, needed.column - margin) / reduction);
   const std::int64_t end_column = last(needed.column, needed.width + margin, jpeg_.output_width);

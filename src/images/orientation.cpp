@@ -13,8 +13,9 @@ bool starts_with(std::span<const std::uint8_t> bytes, std::string_view magic) {
   return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).starts_with(magic);
 }
 
-/// How a picture is stored. The pixel that is shown in row y and column x is stored in row y and column x or, if the
-/// sides are swapped, in row x and column y. If a side is reversed, its rows or columns count from the end.
+/// Describes how a picture is stored. A pixel that is shown in row y and column x is stored in row y and column x. If
+/// the sides are swapped, it is stored in row x and column y. If a side is reversed, its rows or columns count from the
+/// end.
 struct Turn {
   bool swaps_sides, reverses_rows, reverses_columns;  // reverses_*: rows and columns of the stored picture
 };
@@ -31,7 +32,7 @@ class Numbers {
   bool holds(std::uint64_t offset, std::uint64_t count) const {
     return offset <= bytes_.size() && count <= bytes_.size() - offset;
   }
-  /// The number that the `count` bytes at `offset` store. Requires holds(offset, count).
+  /// Returns the number that the `count` bytes at `offset` store. Requires holds(offset, count).
   std::uint32_t at(std::uint64_t offset, std::size_t count) const {
     std::uint32_t number = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -116,7 +117,7 @@ void orient(DecodedPart& part, int orientation, std::int64_t stored_height, std:
   if (orientation == 1) return;
   const Turn turn = turn_of(orientation);
   const std::int64_t height = part.height, width = part.width;  // size of the stored part
-  // The pixel that is shown at (y, x) is stored at first + y * down + x * right.
+  // The pixel that is shown at (y, x) is stored at the index first + y * down + x * right.
   const std::int64_t first = (turn.reverses_rows ? (height - 1) * width : 0) + (turn.reverses_columns ? width - 1 : 0);
   std::int64_t down = turn.reverses_rows ? -width : width, right = turn.reverses_columns ? -1 : 1;
   const auto reverse = [&part](std::int64_t& begin, std::int64_t length, std::int64_t side, std::int64_t& padding) {
@@ -133,7 +134,8 @@ void orient(DecodedPart& part, int orientation, std::int64_t stored_height, std:
     std::swap(part.row_padding, part.column_padding);
   }
   std::vector<std::uint8_t> shown(static_cast<std::size_t>(height * width) * 4);
-  // If the sides are swapped, 16 rows at once read whole cache lines of the stored picture.
+  // If the sides are swapped, the loop processes 16 rows at once, so that it reads whole cache lines of the stored
+  // picture.
   constexpr std::int64_t rows_at_once = 16;
   for (std::int64_t top = 0; top < part.height; top += rows_at_once) {
     const std::int64_t bottom = std::min(top + rows_at_once, part.height);

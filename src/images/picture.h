@@ -15,21 +15,22 @@
 
 namespace carillon {
 
-/// An image [height, width, channels], 1 channel (grey) or 3 (RGB).
+/// An image [height, width, channels], with 1 channel (grey) or 3 channels (RGB).
 struct Picture {
   std::int64_t height = 0, width = 0, channels = 0;
   std::vector<std::uint8_t> pixels;
 };
 
-/// Encodes a PNG file (ISO/IEC 15948). Errors: failed (not 1 or 3 channels, or a wrong number of pixels).
+/// Encodes a PNG file (ISO/IEC 15948). Errors: failed (the image has neither 1 nor 3 channels, or the number of pixels
+/// is wrong).
 std::string encode_png(const Picture& picture);
 
 /// Encodes a baseline JPEG file (ITU-T T.81) with 4:2:0 subsampling. `quality`: 1 to 100, as in libjpeg. Errors: as
 /// encode_png.
 std::string encode_jpeg(const Picture& picture, int quality);
 
-/// Makes a thumbnail of `image`, [height][width][channels]. 3 channels are red, green and blue; for any other number of
-/// channels, the first channel is shown as grey. An image that is larger than `side` is reduced until its longer side
+/// Makes a thumbnail of `image`, [height][width][channels]. If there are 3 channels, they are red, green and blue.
+/// Otherwise the first channel is shown as grey. An image that is larger than `side` is reduced until its longer side
 /// has `side` pixels, with antialiasing. A smaller image is enlarged by the largest whole factor that fits, so that its
 /// pixels stay squares. Requires `image` to have the size of `shape`.
 Picture make_thumbnail(const ImageShape& shape, std::span<const std::uint8_t> image, std::int64_t side);
@@ -38,13 +39,13 @@ Picture make_thumbnail(const ImageShape& shape, std::span<const std::uint8_t> im
 struct SheetTile {
   std::int64_t height = 0, width = 0;
   std::vector<std::uint8_t> pixels;
-  std::string text;  ///< UTF-8; the end of a long line is replaced by an ellipsis
+  std::string text;  ///< UTF-8; an ellipsis replaces the end of a long line
 };
 
 inline constexpr std::int64_t sheet_tile_side = 112;
 
-/// Draws the tiles row by row on grey, with about as many columns as rows. Requires at least one tile. Errors: no_input
-/// (the font is not installed).
+/// Draws the tiles row by row on a grey background. The numbers of rows and columns are about equal. Requires at least
+/// one tile. Errors: no_input (the font is not installed).
 Picture make_sheet(const std::vector<SheetTile>& tiles);
 
 // The decoders of the image formats, and their common functions.
@@ -61,46 +62,47 @@ struct DeepPixels {
   std::vector<std::uint16_t> samples;  ///< [height][width][1 or 3]
 };
 
-/// The samples of a PNG file with 16 bits per sample and without transparency; nullopt for any other file. Errors: data
-/// (damage); TooLargePicture.
+/// Returns the samples of a PNG file that has 16 bits per sample and no transparency. Returns nullopt for any other
+/// file. Errors: data (the file is damaged); TooLargePicture.
 std::optional<DeepPixels> deep_png_pixels(std::span<const std::uint8_t> file);
 
-/// How many bytes at the start of a file are enough to determine its kind.
+/// The number of bytes at the start of a file from which the program can determine the file's kind.
 inline constexpr std::size_t picture_kind_bytes = 64;
 
-/// The kind of a picture file that is neither JPEG nor PNG, by its first bytes: TIFF, WebP, BMP, PNM, GIF, HEIF, AVIF,
-/// JPEG XL or JPEG 2000. Empty if the kind is unknown.
+/// Returns the kind of a picture file that is neither JPEG nor PNG. Uses the first bytes of the file. The kinds are
+/// TIFF, WebP, BMP, PNM, GIF, HEIF, AVIF, JPEG XL or JPEG 2000. Returns an empty text if the kind is unknown.
 std::string_view other_picture_kind(std::span<const std::uint8_t> file);
 
-/// True if the first bytes show that the file is a JPEG file, a PNG file or a file of one of the other kinds.
+/// True if the first bytes show that the file is a JPEG file, a PNG file or a file of one of these kinds.
 bool begins_as_picture(std::span<const std::uint8_t> file);
 
-/// Checks the size of a picture. Errors: data (no pixels); TooLargePicture (more than `max_picture_pixels` pixels, or a
-/// side longer than `max_picture_side`).
+/// Checks the size of a picture. Errors: data (the picture has no pixels); TooLargePicture (it has more than
+/// `max_picture_pixels` pixels, or a side longer than `max_picture_side`).
 void check_size(std::int64_t height, std::int64_t width);
 
-/// Checks the channels and the number of pixels of `picture`. Errors: failed (not 1 or 3 channels, or a wrong number of
-/// pixels).
+/// Checks the channels and the number of pixels of `picture`. Errors: failed (it has neither 1 nor 3 channels, or the
+/// number of pixels is wrong).
 void check_pixels(const Picture& picture);
 
 /// Blends `count` pixels of red, green, blue and alpha with the background: alpha c + (1 - alpha) background, rounded.
-/// Ignores the gamma of the file, as Pillow does. The compositing in libpng would apply it.
+/// Ignores the gamma of the file, as Pillow does. libpng's own compositing would apply the gamma.
 void composite(std::uint8_t* pixels, std::int64_t count, const Colour& background);
 
 /// Sets the position, size and reduction of `part`, and makes its memory large enough for `box`.
 void place_part(DecodedPart& part, const PictureBox& box, std::int64_t reduction);
 
-// Orientation: how the stored pixels of a picture are rotated and mirrored to be shown (tag 0x0112 of EXIF and TIFF).
+// Orientation: the way in which a program must rotate and mirror the stored pixels of a picture to show them (tag
+// 0x0112 of EXIF and TIFF).
 
-/// The orientation that the EXIF block of a JPEG file states, 1 to 8; 1 if the block is absent or malformed. Reads only
-/// within `file`.
+/// Returns the orientation that the EXIF block of a JPEG file states, 1 to 8. Returns 1 if the block is absent or
+/// malformed. Reads only within `file`.
 int exif_orientation(std::span<const std::uint8_t> file);
 
-/// The orientation in a block that starts with a TIFF header, as in EXIF; 1 if the block states no orientation or is
-/// malformed.
+/// Returns the orientation in a block that starts with a TIFF header, as in EXIF. Returns 1 if the block states no
+/// orientation or is malformed.
 int tiff_orientation(std::span<const std::uint8_t> block);
 
-/// True for 5 to 8: stored rows are shown as columns.
+/// True for the orientations 5 to 8, for which stored rows are shown as columns.
 bool swaps_sides(int orientation);
 
 /// Converts `shown`, a rectangle of the picture as it is shown, to a rectangle of the picture as it is stored.
@@ -111,29 +113,29 @@ PictureBox stored_box(const PictureBox& shown, const PictureInfo& info);
 /// reduction.
 void orient(DecodedPart& part, int orientation, std::int64_t stored_height, std::int64_t stored_width);
 
-// Resize: each output pixel is a weighted sum of source pixels. Vertical pass first, then horizontal.
+// Resize: each output pixel is a weighted sum of source pixels. The vertical pass runs first, then the horizontal pass.
 //
 // Weights and intermediate values are integers that are exact in float32. Therefore all processors compute equal bits,
 // with and without fused multiply-add.
 
 /// One side of a resize: pixel i is the sum over t of weights[i * taps + t] * source[first[i] + t].
 struct ResizeAxis {
-  static constexpr int weight_bits = 11;  ///< fraction bits of the weights: 2^weight_bits stands for 1
+  static constexpr int weight_bits = 11;  ///< number of fraction bits of the weights: 2^weight_bits means 1
 
   std::vector<std::int32_t> first;
-  std::vector<float> weights;  ///< integers >= 0; the weights of a pixel sum to 2^weight_bits
+  std::vector<float> weights;  ///< integers >= 0; the weights of each pixel have the sum 2^weight_bits
   int taps = 0;
 
-  std::int64_t begin() const;  ///< first source pixel that is read
+  std::int64_t begin() const;  ///< the first source pixel that is read
   std::int64_t end() const;
 };
 
-/// Parameters of an axis. Positions and lengths are in source pixels, unless output pixels are stated.
+/// Parameters of an axis. Positions and lengths count source pixels, if the comment does not state output pixels.
 struct AxisRequest {
   double begin = 0.0, length = 0.0;    ///< the range that is resized
-  std::int64_t lowest = 0, limit = 0;  ///< pixels [lowest, limit) may be read
-  std::int64_t resized = 0;            ///< number of output pixels for `length`
-  std::int64_t first = 0, count = 0;   ///< output pixels [first, first + count) are computed
+  std::int64_t lowest = 0, limit = 0;  ///< only the pixels [lowest, limit) may be read
+  std::int64_t resized = 0;            ///< number of output pixels for the whole range `length`
+  std::int64_t first = 0, count = 0;   ///< only the output pixels [first, first + count) are computed
 };
 
 ResizeAxis make_axis(const AxisRequest& request, Resampling resampling);
@@ -142,7 +144,7 @@ ResizeAxis make_axis(const AxisRequest& request, Resampling resampling);
 void mirror(ResizeAxis& axis);
 
 /// Resizes `part` to rows.first.size() x columns.first.size() pixels. The source indices of the axes refer to the
-/// reduced picture of the part. `out`: [rows][row_bytes], each row with [columns][3] bytes at its beginning.
+/// reduced picture of the part. `out`: [rows][row_bytes]; each row begins with [columns][3] bytes of pixels.
 void resize(const DecodedPart& part, const ResizeAxis& rows, const ResizeAxis& columns, ViewMemory& memory,
             std::int64_t row_bytes, std::span<std::uint8_t> out);
 

@@ -11,7 +11,7 @@
 namespace carillon {
 namespace {
 
-/// The decompressor of one file. libpng's errors longjmp over C functions only.
+/// The decompressor of one file. libpng reports errors by longjmp, which jumps over C functions only.
 class PngReader {
  public:
   explicit PngReader(std::span<const std::uint8_t> file) : unread_(file) {
@@ -47,7 +47,7 @@ class PngReader {
   }
 
   void decode(const PartRequest& request, DecodedPart& part);
-  /// As deep_png_pixels.
+  /// Implements deep_png_pixels.
   std::optional<DeepPixels> deep_pixels();
 
  private:
@@ -78,7 +78,8 @@ class PngReader {
   /// Makes libpng write four bytes per pixel. The fourth byte is alpha, or unused if the file has no transparency.
   void ask_for_four_bytes() {
     const png_byte type = png_get_color_type(png_, info_);
-    png_set_expand(png_);  // expands palettes, grey below 8 bits, and transparent colours to an alpha channel
+    png_set_expand(png_);  // expands palettes and grey below 8 bits, and converts transparent colours to an alpha
+                           // channel
     png_set_strip_16(png_);
     if ((type & PNG_COLOR_MASK_COLOR) == 0) png_set_gray_to_rgb(png_);
     if (!has_alpha()) png_set_filler(png_, 0xff, PNG_FILLER_AFTER);

@@ -9,11 +9,11 @@
 namespace carillon {
 namespace {
 
-constexpr int row_bits = 4;  ///< fraction bits of the values between the two passes
-static_assert(255 << (ResizeAxis::weight_bits + row_bits) < 1 << 24);  // exact in float32
+constexpr int row_bits = 4;  ///< number of fraction bits of the values between the two passes
+static_assert(255 << (ResizeAxis::weight_bits + row_bits) < 1 << 24);  // so that all values are exact in float32
 
-/// The taps of one output pixel: `count` weights for the source pixels from `first` on. The caller's list has the
-/// weights.
+/// The taps of one output pixel: `count` weights for `count` source pixels, starting at pixel `first`. The caller's
+/// list contains the weights.
 struct Taps {
   std::int64_t first = 0;
   std::size_t count = 0;
@@ -41,8 +41,7 @@ Taps append_top_left_aligned(const AxisRequest& r, std::int64_t i, double scale,
   return {first, 2};
 }
 
-/// Rounds weights to integers, in units of 2^-weight_bits, with the exact sum 1. The largest weight takes the rounding
-/// error.
+/// Rounds weights to integers in units of 2^-weight_bits. Corrects the largest weight, so that the exact sum is 1.
 void round_weights(std::span<const double> exact, std::span<float> weights) {
   constexpr double one = 1 << ResizeAxis::weight_bits;
   double sum = 0.0;
@@ -85,8 +84,8 @@ template <int taps>
   for (std::size_t x = 0; x < count; ++x) out[x] = static_cast<float>(static_cast<std::int32_t>(out[x] * scale));
 }
 
-/// Vertical pass of one row: out[x] = sum over t of weights[t] * value x of source row t, rounded to row_bits fraction
-/// bits.
+/// The vertical pass for one output row: out[x] = sum over t of weights[t] * value x of source row t, rounded to
+/// row_bits fraction bits.
 CARILLON_SIMD void sum_rows(const std::uint8_t* first_row, std::size_t stride, const float* weights, int taps,
                             std::size_t count, float* out) {
   while (taps > 1 && weights[taps - 1] == 0.0f) --taps;
@@ -108,8 +107,8 @@ using FourFloats = float __attribute__((vector_size(16)));
 using FourInts = std::int32_t __attribute__((vector_size(16)));
 using FourBytes = std::uint8_t __attribute__((vector_size(4)));
 
-/// The four channels of one output pixel: the sum over t of weights[t] * (source pixel t), rounded to integers.
-/// `fixed`: the value of `taps` if it is known at compile time; 0: it is not known.
+/// Computes the four channels of one output pixel: the sum over t of weights[t] * (source pixel t), rounded to
+/// integers. `fixed`: the value of `taps` if it is known at compile time; 0: it is not known.
 template <int fixed>
 [[gnu::always_inline]] inline FourInts sum_pixels(const float* source, const float* weights, int taps) {
   constexpr float scale = 1.0f / static_cast<float>(1 << (ResizeAxis::weight_bits + row_bits));
@@ -129,7 +128,7 @@ template <int fixed>
     return __builtin_convertvector(sum_pixels<fixed>(row + std::int64_t{first[i]} * 4, weights + i * taps, taps),
                                    FourBytes);
   };
-  // The next pixel overwrites the fourth byte that this iteration writes.
+  // The fourth byte that this iteration writes belongs to the next pixel, which overwrites it.
   for (std::int64_t i = 0; i + 1 < count; ++i) {
     const FourBytes pixel = pixel_of(i);
     __builtin_memcpy(out + 3 * i, &pixel, 4);
@@ -176,8 +175,8 @@ ResizeAxis make_axis(const AxisRequest& r, Resampling resampling) {
   axis.weights.resize(all.size() * most);
   const double* weights = exact.data();
   for (std::size_t i = 0; i < all.size(); weights += all[i++].count) {
-    // Every pixel has `most` taps. Near the limit, taps of weight 0 precede the pixel's taps, so that none is beyond
-    // the limit.
+    // Every pixel has `most` taps. If the pixel is near the limit, taps with weight 0 precede its taps, so that no tap
+    // is beyond the limit.
     const std::int64_t first = std::max(std::min(all[i].first, r.limit - static_cast<std::int64_t>(most)), r.lowest);
     axis.first.push_back(static_cast<std::int32_t>(first));
     const std::size_t behind = i * most + static_cast<std::size_t>(all[i].first - first);
@@ -202,7 +201,7 @@ void resize(const DecodedPart& part, const ResizeAxis& rows, const ResizeAxis& c
   const std::int64_t read_from = columns.begin() - part.column, read_to = columns.end() - part.column;
   const std::size_t count = static_cast<std::size_t>(read_to - read_from) * 4;
   memory.row.resize(std::max(memory.row.size(), count));
-  const float* shifted = memory.row.data() - columns.begin() * 4;  // shifted[4 * c]: source column c
+  const float* shifted = memory.row.data() - columns.begin() * 4;  // shifted[4 * c] belongs to source column c
   for (std::int64_t y = 0; y < height; ++y) {
     const std::uint8_t* first_row = part.row_at(rows.first[static_cast<std::size_t>(y)] - part.row) + read_from * 4;
     sum_rows(first_row, stride, rows.weights.data() + y * rows.taps, rows.taps, count, memory.row.data());

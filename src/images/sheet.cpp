@@ -66,12 +66,13 @@ constexpr std::int64_t gap = 6, text_gap = 3, cell_width = sheet_tile_side + gap
 constexpr std::uint8_t background = 64, ink = 255;
 constexpr char32_t ellipsis = U'\u2026';
 
-/// The file of DejaVu Sans in Debian and Ubuntu, in Fedora and its relatives, and in Arch and its relatives.
+/// The paths of the font file DejaVu Sans in three groups of systems: Debian and Ubuntu, Fedora and its relatives, and
+/// Arch and its relatives.
 constexpr std::array font_files{"/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
                                 "/usr/share/fonts/dejavu-sans-fonts/DejaVuSans.ttf",
                                 "/usr/share/fonts/TTF/DejaVuSans.ttf"};
 
-/// Writes text into a sheet with FreeType. Draws a box for a character that the font lacks.
+/// Writes text into a sheet with FreeType. If the font lacks a character, draws a box.
 class Font {
  public:
   /// Errors: no_input (no font is installed).
@@ -111,7 +112,7 @@ class Font {
   void load(char32_t character, FT_Int32 flags) const {
     check(FT_Load_Char(face_, character, flags) == 0, "the font is damaged");
   }
-  /// The advance of the loaded character, in pixels.
+  /// Returns the advance of the loaded character, in pixels.
   std::int64_t advance() const { return face_->glyph->advance.x / 64; }
   std::int64_t width_of(const std::u32string& characters) const {
     std::int64_t width = 0;

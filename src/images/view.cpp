@@ -12,13 +12,13 @@
 namespace carillon {
 namespace {
 
-/// A random integer, uniform in 0 to `last`.
+/// Draws a random integer from 0 to `last`, uniformly.
 std::int64_t whole(PhiloxDraws& draws, std::int64_t last) { return draws.below(static_cast<std::uint32_t>(last + 1)); }
 
-/// Rounds to nearest, ties to even, as Python's round and C's lrint.
+/// Rounds to the nearest integer and, if two are equally near, to the even one, as Python's round and C's lrint do.
 std::int64_t rounded(double x) { return static_cast<std::int64_t>(std::nearbyint(x)); }
 
-/// A part of the given size at a random position. The size must not exceed the picture.
+/// Returns a part of the given size at a random position. The size must not exceed the picture.
 PictureBox placed(std::int64_t height, std::int64_t width, const PictureInfo& picture, PhiloxDraws& draws) {
   const std::int64_t row = whole(draws, picture.height - height);
   return {row, whole(draws, picture.width - width), height, width};
@@ -38,7 +38,8 @@ PictureBox torchvision_part(const PictureInfo& picture, const CropRule& rule, Ph
   return {(picture.height - h) / 2, (picture.width - w) / 2, h, w};
 }
 
-/// GenerateRandomCrop of TensorFlow's sample_distorted_bounding_box_op.cc. Height 0: no crop found.
+/// As GenerateRandomCrop of TensorFlow's sample_distorted_bounding_box_op.cc. If the height of the result is 0, no crop
+/// was found.
 PictureBox tensorflow_size(const PictureInfo& picture, const CropRule& rule, double ratio, PhiloxDraws& draws) {
   const double pixels = static_cast<double>(picture.height) * static_cast<double>(picture.width);
   const double min_area = rule.min_area * pixels, max_area = rule.max_area * pixels;
@@ -73,8 +74,8 @@ PictureBox tensorflow_part(const PictureInfo& picture, const CropRule& rule, Phi
   return {0, 0, picture.height, picture.width};
 }
 
-/// The axis of one side: resizes the pixels [begin, begin + length) of the picture to `resized` pixels, and computes
-/// `count` of them from `first` on.
+/// Makes the axis of one side. The pixels [begin, begin + length) of the picture are resized to `resized` pixels. Of
+/// these, `count` pixels are computed, starting at `first`.
 AxisRequest side(std::int64_t begin, std::int64_t length, std::int64_t resized, std::int64_t first,
                  std::int64_t count) {
   return {.begin = static_cast<double>(begin),
@@ -86,8 +87,8 @@ AxisRequest side(std::int64_t begin, std::int64_t length, std::int64_t resized, 
           .count = count};
 }
 
-/// Converts an axis from pixels of the picture to pixels of a reduced picture (DecodedPart): `reduction` is the factor,
-/// `size` the reduced length.
+/// Converts an axis from pixels of the picture to pixels of a reduced picture (DecodedPart). `reduction`: factor of the
+/// reduction. `size`: length of the reduced picture.
 AxisRequest reduced(AxisRequest r, std::int64_t reduction, std::int64_t padding, std::int64_t size) {
   if (reduction == 1) return r;
   const auto factor = static_cast<double>(reduction);
@@ -98,10 +99,10 @@ AxisRequest reduced(AxisRequest r, std::int64_t reduction, std::int64_t padding,
   return r;
 }
 
-/// The pixels along one side of an image that show the resized part.
+/// The range of pixels along one side of an image that shows the resized part.
 struct Shown {
-  std::int64_t before = 0;            ///< pixels of padding before the shown pixels
-  std::int64_t first = 0, count = 0;  ///< shown pixels of the resized part: first pixel, number of pixels
+  std::int64_t before = 0;            ///< number of padding pixels before the shown pixels
+  std::int64_t first = 0, count = 0;  ///< the shown pixels of the resized part: first pixel and number of pixels
 };
 
 /// Finds the pixels of one side of the image that show the resized part. `begin`, `length`: position and length of the
@@ -117,10 +118,10 @@ void fill(const Colour& colour, std::span<std::uint8_t> pixels) {
   for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = levels[i % 3];
 }
 
-/// One side of a padded part: the pixels of the picture that it shows, and their position in the image.
+/// One side of a padded part: the range of pixels of the picture that it shows, and their position in the image.
 struct PaddedSide {
-  std::int64_t first = 0, count = 0;  ///< shown pixels of the picture: first pixel, number of pixels
-  std::int64_t begin = 0;             ///< position of the image in the resized pixels, at most 0
+  std::int64_t first = 0, count = 0;  ///< the shown pixels of the picture: first pixel and number of pixels
+  std::int64_t begin = 0;             ///< position of the image among the resized pixels, at most 0
   std::int64_t resized = 0;
 };
 
@@ -154,7 +155,7 @@ PictureView whole_part(const PictureBox& part, std::int64_t height, std::int64_t
   return {.part = part, .resized_height = height, .resized_width = width, .height = height, .width = width};
 }
 
-/// The smallest size that has the proportions of the image and contains `picture`.
+/// Returns the smallest size that has the proportions of the image and contains `picture`.
 PictureInfo extended(const PictureInfo& picture, std::int64_t height, std::int64_t width) {
   PictureInfo canvas = picture;
   canvas.height = std::max(picture.height, (picture.width * height + width - 1) / width);
@@ -162,15 +163,15 @@ PictureInfo extended(const PictureInfo& picture, std::int64_t height, std::int64
   return canvas;
 }
 
-/// `begin` and `length` of a range in `size` pixels, scaled to `to` pixels.
+/// Scales a range in `size` pixels, given by `begin` and `length`, to a range in `to` pixels.
 std::pair<std::int64_t, std::int64_t> scaled(std::int64_t begin, std::int64_t length, std::int64_t size,
                                              std::int64_t to) {
   const std::int64_t count = std::max<std::int64_t>(1, (length * to + size / 2) / size);
   return {std::min((begin * to + size / 2) / size, to - count), count};
 }
 
-/// The position of a centred crop on one side. `margin`: length of the side minus length of the crop. If two positions
-/// are equally near the centre, returns the even one, as torchvision's CenterCrop does.
+/// Returns the position of a centred crop on one side. `margin`: length of the side minus length of the crop. If two
+/// positions are equally near the centre, returns the even position, as torchvision's CenterCrop does.
 std::int64_t first_of_centre(std::int64_t margin) { return margin / 2 + (margin % 4 == 3 ? 1 : 0); }
 
 }  // namespace
@@ -238,7 +239,8 @@ void render_view(std::span<const std::uint8_t> file, const PictureView& view, Re
   PartRequest request{
       .needed = {rows.begin(), columns.begin(), rows.end() - rows.begin(), columns.end() - columns.begin()},
       .background = view.background};
-  if (resampling == Resampling::antialiased) {  // the other resampling uses single pixels of the picture at full size
+  if (resampling == Resampling::antialiased) {  // the other kind of resampling reads single pixels of the picture at
+                                                // full size
     request.vertical_scale = static_cast<double>(view.resized_height) / static_cast<double>(view.part.height);
     request.horizontal_scale = static_cast<double>(view.resized_width) / static_cast<double>(view.part.width);
   }

@@ -19,16 +19,16 @@
 namespace carillon {
 namespace {
 
-/// The differences between the airbench networks.
+/// The properties in which the airbench networks differ.
 struct AirbenchParams {
   std::string name;
-  std::int64_t padding = 0, cutout = 0;  ///< pixels (kernels/image_input)
+  std::int64_t padding = 0, cutout = 0;  ///< in pixels (kernels/image_input)
   std::array<std::int64_t, 3> filters = {};
   /// Adds the layers of group `name`.
   std::function<Value(Graph& graph, const std::string& name, Value x, std::int64_t filters)> group;
 };
 
-/// The whitening filters are computed from this many records.
+/// The number of records from which the whitening filters are computed.
 constexpr std::int64_t whitening_records = 5000;
 
 ImageInputParams input_form(const AirbenchParams& params) {
@@ -63,7 +63,8 @@ void check_takes_images(const std::string& network, const NetworkSettings& setti
        network, settings.image.height, settings.image.width);
 }
 
-/// Makes an airbench network. Requires square images with 3 channels and 12 to 128 rows. Errors: usage (other images).
+/// Makes an airbench network. Requires square images with 3 channels and 12 to 128 rows. Errors: usage (the images do
+/// not meet these requirements).
 Network airbench_network(const AirbenchParams& params, const NetworkSettings& settings) {
   const auto layers = [params, settings](Graph& graph) {
     Value x = image_input(graph, "input", normalized_images(input_form(params), settings));
@@ -79,8 +80,8 @@ Network airbench_network(const AirbenchParams& params, const NetworkSettings& se
   return network;
 }
 
-/// A 3x3 convolution without biases. Initially its first filters copy the input channels; the other filters have
-/// PyTorch's initial values.
+/// Adds a 3x3 convolution without biases. The initial values of its first filters copy the input channels. The other
+/// filters have PyTorch's initial values.
 Value dirac_conv(Graph& graph, const std::string& name, Value x, std::int64_t filters, float l2_factor) {
   Initializer weights = fan_in_uniform(9 * graph.shape(x)[3]);
   weights.dirac = true;
@@ -93,13 +94,13 @@ Value dirac_conv(Graph& graph, const std::string& name, Value x, std::int64_t fi
                  .l2_factor = l2_factor});
 }
 
-/// Batch norm with a trained shift and without a trained scale. `momentum`: weight of the new batch in the running
+/// Adds a batch norm that has a trained shift and no trained scale. `momentum`: weight of the new batch in the running
 /// statistics.
 Value shifting_norm(Graph& graph, const std::string& name, Value x, float momentum) {
   return batch_norm(graph, name, x, {.epsilon = 1e-12f, .momentum = momentum, .trains_scale = false});
 }
 
-/// Max pooling over windows without overlap. Incomplete windows at the bottom and right edges are ignored.
+/// Adds max pooling with windows that do not overlap. Ignores incomplete windows at the bottom and right edges.
 Value pool(Graph& graph, const std::string& name, Value x, std::int64_t window) {
   return max_pool(graph, name, x, {.window = window, .stride = window, .padding = Padding::valid});
 }
@@ -128,8 +129,8 @@ Value norm_gelu(Graph& graph, const std::string& name, Value x) {
 //   pool    max 3x3     256
 //   logits              classes      256x10        no biases; divided by 9
 //
-// Batch norms train a shift and no scale. A new batch has weight 0.4 in the running statistics. The first filters of
-// each 3x3 convolution initially copy its input channels.
+// Batch norms train a shift and no scale. A new batch has weight 0.4 in the running statistics. The initial values of
+// the first filters of each 3x3 convolution copy the convolution's input channels.
 Network airbench94_network(const NetworkSettings& settings) {
   const float decay = settings.regularization;
   const auto group = [decay](Graph& graph, const std::string& name, Value x, std::int64_t filters) {
@@ -156,8 +157,8 @@ Network airbench94_network(const NetworkSettings& settings) {
 //   pool    max 3x3     512
 //   logits              classes      512x10        no biases; divided by 9
 //
-// Batch norms train a shift and no scale. A new batch has weight 0.1 in the running statistics. The first filters of
-// each 3x3 convolution initially copy its input channels.
+// Batch norms train a shift and no scale. A new batch has weight 0.1 in the running statistics. The initial values of
+// the first filters of each 3x3 convolution copy the convolution's input channels.
 Network airbench96_network(const NetworkSettings& settings) {
   const float decay = settings.regularization;
   const auto group = [decay](Graph& graph, const std::string& name, Value x, std::int64_t filters) {

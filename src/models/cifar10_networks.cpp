@@ -111,7 +111,7 @@ Network resnet9_network(const NetworkSettings& settings) {
   };
   check_has_colours("resnet9", settings);
   const std::int64_t height = settings.image.height, width = settings.image.width;
-  if (height != width || height < 8 || height >= 8 * 17) {  // the window of the last pooling has at most 16 rows
+  if (height != width || height < 8 || height >= 8 * 17) {  // the window of the last pooling may have up to 16 rows
     fail(ExitCode::usage, "the network resnet9 requires square images of 8 x 8 to 135 x 135; these images are {} x {}",
          height, width);
   }

@@ -29,7 +29,8 @@ using ByChannel = decltype(ImageInputParams::mean);
 inline constexpr ByChannel cifar10_mean{0.4914f, 0.4822f, 0.4465f};
 inline constexpr ByChannel cifar10_deviation{0.2470f, 0.2435f, 0.2616f, 1.0f};
 
-/// PyTorch's initial values for a sum of `fan_in` products: uniform in [-b, b], b = 1 / sqrt(fan_in).
+/// PyTorch's initial values for an output that is the sum of `fan_in` products: uniform in [-b, b], with b = 1 /
+/// sqrt(fan_in).
 inline Initializer fan_in_uniform(std::int64_t fan_in) {
   return {Initializer::Kind::uniform, static_cast<float>(1.0 / std::sqrt(static_cast<double>(fan_in)))};
 }
@@ -80,7 +81,8 @@ struct ConvNormParams {
   float initial_scale = 1.0f;                         ///< initial scale (gamma) of the batch norm
 };
 
-/// Adds `<name>`, a convolution without biases that is padded by kernel / 2, and `<name>/norm`, its batch norm.
+/// Adds a convolution `<name>` and its batch norm `<name>/norm`. The convolution has no biases and is padded by kernel
+/// / 2.
 inline Value conv_norm(Graph& graph, const std::string& name, Value x, const ConvNormParams& params) {
   const std::int64_t channels = graph.shape(x)[3];
   x = conv2d(graph, name, x,
@@ -94,13 +96,13 @@ inline Value conv_norm(Graph& graph, const std::string& name, Value x, const Con
   return batch_norm(graph, name + "/norm", x, {.initial_scale = params.initial_scale});
 }
 
-/// As conv_norm(), followed by a ReLU, `<name>/relu`.
+/// As conv_norm(), but also adds a ReLU `<name>/relu` after it.
 inline Value conv_norm_relu(Graph& graph, const std::string& name, Value x, const ConvNormParams& params) {
   return relu(graph, name + "/relu", conv_norm(graph, name, x, params));
 }
 
-/// Adds `<name>`, a dense layer with biases that is applied to each position. Its initial values are timm's for
-/// transformers.
+/// Adds a dense layer `<name>` with biases, which is applied to each position. Its initial values are the same as
+/// timm's for transformers.
 inline Value position_dense(Graph& graph, const std::string& name, Value x, std::int64_t units,
                             const NetworkSettings& settings) {
   return dense(
@@ -108,29 +110,30 @@ inline Value position_dense(Graph& graph, const std::string& name, Value x, std:
       {.units = units, .weights = normal_after_cut(0.02), .l2_factor = settings.regularization, .per_position = true});
 }
 
-/// The index of a residual block among the `count` blocks of its network.
+/// The number of a residual block, and the number of residual blocks in its network.
 struct BlockPlace {
   int index = 0, count = 1;
 };
 
-/// Adds stochastic depth, `<name>/drop_path`, to the branch of a residual block. The rate grows in equal steps from 0
-/// in the first block to NetworkSettings::drop_path in the last one, as in timm.
+/// Adds stochastic depth, `<name>/drop_path`, to the branch of a residual block. As in timm, the rate grows in equal
+/// steps: from 0 in the first block to NetworkSettings::drop_path in the last block.
 inline Value drop_branch(Graph& graph, const std::string& name, Value branch, const BlockPlace& place,
                          const NetworkSettings& settings) {
   const float share = place.count > 1 ? static_cast<float>(place.index) / static_cast<float>(place.count - 1) : 1.0f;
   return drop_path(graph, name + "/drop_path", branch, {.rate = settings.drop_path * share});
 }
 
-/// Adds the end of a residual block: relu(y + x), or relu(y + conv_norm(x)) if a projection is given. The ops are
-/// `<name>/projection`, `<name>/sum` and `<name>/relu`.
+/// Adds the end of a residual block: relu(y + conv_norm(x)) if a projection is given, otherwise relu(y + x). The ops
+/// are `<name>/projection`, `<name>/sum` and `<name>/relu`.
 inline Value end_of_residual_block(Graph& graph, const std::string& name, Value x, Value y,
                                    const std::optional<ConvNormParams>& projection) {
   if (projection) x = conv_norm(graph, name + "/projection", x, *projection);
   return relu(graph, name + "/relu", add(graph, name + "/sum", y, x));
 }
 
-/// Adds the end of networks for fast training on CIFAR-10: the largest value of each channel of `x`, a square image; a
-/// dense layer without biases; and a multiplication by `factor`. The ops are `pool`, `logits` and `logits/scale`.
+/// Adds the last three ops of networks for fast training on CIFAR-10: the maximum of each channel of `x`, which is a
+/// square image; a dense layer without biases; and a multiplication by `factor`. The ops are `pool`, `logits` and
+/// `logits/scale`.
 inline Value logits_of_largest(Graph& graph, Value x, float factor, const NetworkSettings& settings) {
   x = max_pool(graph, "pool", x, {});
   x = dense(graph, "logits", x,
@@ -143,9 +146,9 @@ inline Value logits_of_largest(Graph& graph, Value x, float factor, const Networ
 
 // Parts of the networks for ImageNet.
 //
-// Initial values are truncated normal, cut at two standard deviations. Convolutions have variance
-// 2 / (kernel^2 * filters), logits have deviation 0.01. The last gamma of a block is 0, so the block starts as the
-// identity. Source: Goyal and others, "Accurate, large minibatch SGD", 2017, section 5.1.
+// Initial values are truncated normal, cut at two standard deviations. Convolutions have variance 2 / (kernel^2 *
+// filters), logits have deviation 0.01. The last gamma of a block is 0, so the block starts as the identity. Source:
+// Goyal and others, "Accurate, large minibatch SGD", 2017, section 5.1.
 
 inline ConvNormParams imagenet_conv(std::int64_t filters, std::int64_t kernel, std::int64_t stride, float l2_factor) {
   const double deviation = std::sqrt(2.0 / static_cast<double>(kernel * kernel * filters));
@@ -165,21 +168,21 @@ inline Value imagenet_input(Graph& graph, const NetworkSettings& settings) {
   return image_input(graph, "input", normalized_images(form, settings));
 }
 
-/// Adds the input, the 7x7 stem and the first pooling: [224, 224, 3] -> [56, 56, 64].
+/// Adds the input op, the 7x7 stem and the first pooling: [224, 224, 3] -> [56, 56, 64].
 inline Value imagenet_stem(Graph& graph, const NetworkSettings& settings) {
   Value x = imagenet_input(graph, settings);
   x = conv_norm_relu(graph, "stem", x, imagenet_conv(64, 7, 2, settings.regularization));
   return max_pool(graph, "pool", x, {.window = 3, .stride = 2, .padding = Padding::symmetric(1)});
 }
 
-/// Adds the average over each image and the logits, with biases.
+/// Adds the average over each image, and the logits with biases.
 inline Value imagenet_logits(Graph& graph, Value x, const NetworkSettings& settings) {
   x = global_avg_pool(graph, "average", x);
   return dense(graph, "logits", x,
                {.units = settings.outputs, .weights = normal_after_cut(0.01), .l2_factor = settings.regularization});
 }
 
-/// Checks the shape of the images. Errors: usage (images without colours, or smaller than 32 x 32).
+/// Checks the shape of the images. Errors: usage (the images have no colours, or are smaller than 32 x 32).
 inline void check_imagenet_images(std::string_view network, const NetworkSettings& settings) {
   constexpr std::int64_t least_side = 32;
   check_has_colours(network, settings);
@@ -188,15 +191,15 @@ inline void check_imagenet_images(std::string_view network, const NetworkSetting
        least_side, least_side, settings.image.height, settings.image.width);
 }
 
-// Whitening: filters for a first convolution. The filters make the components of image patches uncorrelated, with
-// variance 1.
+// Whitening: computes filters for a first convolution. These filters make the components of image patches uncorrelated,
+// each with variance 1.
 //
 //   P [n, p]   all kernel x kernel patches, stride 1, of the normalised images; p = kernel^2 channels
 //   C = P^T P / n = sum over i of l_i v_i v_i^T        mean not subtracted; l_1 >= l_2 >= ..., v_i of length 1
 //   filter i = v_i / sqrt(l_i + epsilon), i < p        filter p + i = -filter i
 //
-// The sign of an eigenvector is arbitrary. The sign is chosen so that the first large component is positive: the first
-// component with at least half the magnitude of the largest component.
+// The sign of an eigenvector is arbitrary. This code makes the first large component positive: the first component with
+// at least half the magnitude of the largest component.
 //
 // Source: Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024, after Page, "How to train your ResNet",
 // 2018.
@@ -207,8 +210,8 @@ struct WhiteningParams {
   double epsilon = 5e-4;  ///< added to each eigenvalue; above 0
 };
 
-/// Returns C, row-major [p, p]. Each of `images` is uint8 [height, width, channels], as in records. The components of a
-/// patch are in the order [row, column, channel].
+/// Returns C, row-major [p, p]. Each element of `images` is uint8 [height, width, channels], as in records. The
+/// components of a patch are in the order [row, column, channel].
 std::vector<double> patch_covariance(std::span<const std::uint8_t* const> images, const WhiteningParams& params);
 
 /// Returns the filters of C, [kernel, kernel, channels, 2 p]. Errors: failed (C is not finite).

@@ -30,7 +30,7 @@ Network mnist_network(const NetworkSettings& settings) {
   return make_network("mnist", settings, layers);
 }
 
-// A LeNet-5-style network for MNIST, wider than the original and with ReLU and max pooling. Source: LeCun, Bottou,
+// A LeNet-5-style network for MNIST, with ReLU and max pooling. It is wider than the original. Source: LeCun, Bottou,
 // Bengio, Haffner, "Gradient-based learning applied to document recognition", 1998, figure 2.
 //
 //   layer                    output      weights
@@ -61,9 +61,9 @@ Network lenet_network(const NetworkSettings& settings) {
   return make_network("lenet", settings, layers);
 }
 
-// A small VGG-style network with batch norm, for digits and other small images: pairs of 3x3 convolutions, each pair
-// followed by pooling. Source: Simonyan, Zisserman, "Very deep convolutional networks for large-scale image
-// recognition", 2015. 288,170 parameters for MNIST.
+// A small VGG-style network with batch norm, for digits and other small images. It has pairs of 3x3 convolutions;
+// pooling follows each pair. Source: Simonyan, Zisserman, "Very deep convolutional networks for large-scale image
+// recognition", 2015. With MNIST's images, it has 288,170 parameters.
 //
 //   layer              output      weights
 //   conv1, conv2       28x28x32    3x3x1x32, 3x3x32x32

@@ -25,7 +25,7 @@ std::vector<BuiltNetwork::Layer> layers_of(const Graph& graph) {
   return layers;
 }
 
-/// Returns the output of the op that reads the records. Errors: data (none or several ops read the records).
+/// Returns the output of the op that reads the records. Errors: data (no op or several ops read the records).
 Value images_of(const Graph& graph, const Network& network) {
   const auto reads_records = [](const Graph::Node& node) { return node.type != nullptr && node.type->reads_records; };
   const auto found = std::ranges::find_if(graph.nodes(), reads_records);
@@ -82,7 +82,7 @@ Value add_loss(Graph& graph, Value output, const Task& task, const MixingParams&
   return loss;
 }
 
-/// Freezes all batch norms, or only those batch norms that have frozen variables.
+/// Freezes all batch norms. If only some batch norms have frozen variables, freezes only those.
 void freeze_batch_norms(Graph& graph, const Network& network) {
   const auto is_frozen = [&](int parameter) {
     return matches_any(network.frozen_variables, graph.parameters()[parameter].name);
@@ -101,7 +101,7 @@ void exclude_from_l2(Graph& graph, const std::vector<std::string>& patterns) {
   }
 }
 
-/// Implements build_network. `task`: null: the graph has no target and no loss.
+/// Implements build_network. If `task` is null, the graph has no target and no loss.
 BuiltNetwork build(const Network& network, const Task* task, const BuildSettings& settings) {
   const GraphContext context{.image = network.image,
                              .training = settings.purpose != Purpose::evaluation,
@@ -175,7 +175,7 @@ std::int64_t multiply_adds(const Graph& graph, const Graph::Node& node) {
   for (const int parameter : node.parameters) {
     const Shape& weights = graph.parameters()[parameter].shape;
     if (weights.rank() < 2 || graph.parameters()[parameter].is_embedding) continue;
-    // Each weight is used once per output position.
+    // Each weight is used once for each output position.
     count += output.elements_per_sample() / weights.extents().back() * weights.element_count();
   }
   return count;

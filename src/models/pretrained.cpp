@@ -20,7 +20,7 @@ constexpr TorchName kinds[] = {{"weights", "weight"},
                                {"moving_mean", "running_mean"},
                                {"moving_variance", "running_var"}};
 
-/// Returns PyTorch's name for `ours`; nullopt if PyTorch has no such array.
+/// Returns PyTorch's name for `ours`, or nullopt if PyTorch has no such array.
 std::optional<std::string_view> find_name(std::span<const TorchName> names, std::string_view ours) {
   const auto found = std::ranges::find(names, ours, &TorchName::first);
   return found != names.end() ? std::optional(found->second) : std::nullopt;
@@ -70,7 +70,7 @@ bool is_only_torchs(std::string_view torch_name) { return torch_name.ends_with("
 
 namespace {
 
-/// Keys' cubic kernel with a = -0.5.
+/// Computes Keys' cubic kernel with a = -0.5.
 double cubic(double x) {
   x = std::abs(x);
   if (x < 1.0) return (1.5 * x - 2.5) * x * x + 1.0;
@@ -100,9 +100,9 @@ std::vector<Taps> taps_of(std::size_t from, std::size_t to) {
   return all;
 }
 
-/// The side of the square grid in positions of this shape; nullopt if the shape has no square grid.
+/// Returns the side of the square grid in positions of this shape, or nullopt if the shape has no square grid.
 std::optional<std::size_t> side_of(const std::vector<std::int64_t>& shape) {
-  constexpr std::int64_t most_positions = std::int64_t{1} << 32;  // the square of a larger side could overflow
+  constexpr std::int64_t most_positions = std::int64_t{1} << 32;  // for a larger side, the square could overflow
   if (shape.size() != 3 || shape[0] != 1 || shape[1] < 2 || shape[1] > most_positions) return std::nullopt;
   const auto side = static_cast<std::int64_t>(std::llround(std::sqrt(static_cast<double>(shape[1] - 1))));
   return side * side == shape[1] - 1 ? std::optional(static_cast<std::size_t>(side)) : std::nullopt;
@@ -127,7 +127,7 @@ std::vector<double> resized_axis(const std::vector<double>& values, std::size_t 
 }  // namespace
 
 bool are_position_grids(const std::vector<std::int64_t>& from, const std::vector<std::int64_t>& to) {
-  constexpr std::int64_t most_positions = 1 + 256 * 256;  // limits the memory that a file can request
+  constexpr std::int64_t most_positions = 1 + 256 * 256;  // limit of the memory that a file can request
   return side_of(from) && side_of(to) && from[1] <= most_positions && from[2] == to[2];
 }
 

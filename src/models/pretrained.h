@@ -20,18 +20,18 @@ namespace carillon {
 //   convnext_tiny          stage2/block1/expand/weights      stages.1.blocks.0.mlp.fc1.weight
 //   vit_tiny_patch16_224   block1/attention/qkv/weights      blocks.0.attn.qkv.weight
 
-/// A name in Carillon and in PyTorch.
+/// The name of an array in Carillon, and its name in PyTorch.
 using TorchName = std::pair<std::string_view, std::string_view>;
 
-/// The names of a family of networks. Blocks and stages have numbers. Carillon's numbers start at 1:
+/// The rules for the names of a family of networks. Blocks and stages have numbers. Carillon's numbers start at 1:
 /// "stage1/block1/conv1".
 struct TorchFamily {
   std::string_view stage;  ///< PyTorch's text before the number of a stage; empty: the blocks have no stages
   int first_stage = 0;     ///< PyTorch's number of the first stage
   std::string_view block;  ///< PyTorch's text before the number of a block; block numbers start at 0
   std::span<const TorchName> layers;
-  std::span<const TorchName> arrays = {};  ///< names of arrays that no layer name determines; without the block's name
-                                           ///< if the array belongs to a block
+  std::span<const TorchName> arrays = {};  ///< names of arrays that do not follow from a layer's name; if the array
+                                           ///< belongs to a block, without the name of the block
 };
 
 /// Returns the network with PyTorch's names for all its variables and buffers. Errors: failed (an array has no name in
@@ -43,15 +43,16 @@ bool is_only_torchs(std::string_view torch_name);
 
 // Resizes the learned positions of a vision transformer if the image size differs from the size in training.
 //
-// Positions are [1, 1 + side * side, channels]: first the position of the class token, then a square grid, row by row.
-// The grid is resized as an image, with a cubic filter (a = -0.5). If the grid shrinks, the filter is widened by the
-// same factor, as in timm (PyTorch's interpolate with mode "bicubic" and antialias).
+// Positions have the shape [1, 1 + side * side, channels]. The position of the class token is the first. Then follows a
+// square grid, row by row. The grid is resized in the same way as an image, with a cubic filter (a = -0.5). If the grid
+// shrinks, the filter is widened by the same factor, as in timm (PyTorch's interpolate with mode "bicubic" and
+// antialias).
 
-/// Whether both shapes are shapes of positions with a square grid, and have equally many channels. The grid of `from`
-/// has at most 256 rows.
+/// True if both shapes are shapes of positions with a square grid, and their numbers of channels are equal. The grid of
+/// `from` has at most 256 rows.
 bool are_position_grids(const std::vector<std::int64_t>& from, const std::vector<std::int64_t>& to);
 
-/// Returns positions of shape `to` from positions of shape `from`. Requires are_position_grids() of both shapes.
+/// Resizes positions from the shape `from` to the shape `to`. Requires are_position_grids() of both shapes.
 std::vector<float> resized_positions(const std::vector<float>& positions, const std::vector<std::int64_t>& from,
                                      const std::vector<std::int64_t>& to);
 

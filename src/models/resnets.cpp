@@ -25,12 +25,12 @@ namespace {
 /// Stage s has f = 32 * 2^s filters. The first block of stages 2 to 4 has stride 2. A batch norm follows each
 /// convolution. A ReLU follows each batch norm except the block's last one. The block's input is added to the result of
 /// the last batch norm, and a ReLU follows this sum. If the shapes of input and output differ, a 1x1 convolution and a
-/// batch norm project the input. Names: "stage1/block1/conv1", ...
+/// batch norm first project the input. Names: "stage1/block1/conv1", ...
 struct ResidualStages {
   std::array<int, 4> block_counts{};
   bool has_bottlenecks = false;
   ConvNormParams (*conv)(std::int64_t filters, std::int64_t kernel, std::int64_t stride, float l2_factor) = nullptr;
-  float last_scale = 1.0f;  ///< initial gamma of a block's last batch norm
+  float last_scale = 1.0f;  ///< initial gamma of the last batch norm of each block
 };
 
 constexpr std::int64_t expansion = 4;  ///< factor of the filters in a bottleneck's last convolution
@@ -84,11 +84,11 @@ Value residual_stages(Graph& graph, Value x, const ResidualStages& stages, const
   return x;
 }
 
-/// The numbers of blocks. Source: table 1 of the paper.
+/// The numbers of blocks in each network. Source: table 1 of the paper.
 struct ResNetBlocks {
   std::string_view network;
   std::array<int, 4> counts;     ///< number of blocks, by stage
-  bool has_bottlenecks = false;  ///< false: basic blocks
+  bool has_bottlenecks = false;  ///< true: bottlenecks; false: basic blocks
 };
 
 constexpr std::array<ResNetBlocks, 5> imagenet_resnets{{{"resnet18", {2, 2, 2, 2}, false},
@@ -158,7 +158,7 @@ Network resnet152_network(const NetworkSettings& settings) { return imagenet_res
 
 namespace {
 
-/// pytorch-cifar's deviations: the mean over all images of the standard deviation within an image.
+/// pytorch-cifar's deviations. Each is the mean over all images of the standard deviation within an image.
 const ImageInputParams cifar_input{.mean = cifar10_mean,
                                    .deviation = {0.2023f, 0.1994f, 0.2010f, 1.0f},
                                    .padding = 4,

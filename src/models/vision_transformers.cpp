@@ -17,8 +17,8 @@
 //   base    768   12      86,567,656                    16.849
 //
 // A network's name contains the side of its patches and its usual image size. The number of positions depends on the
-// actual image size. Initial weights and positions are truncated normal with deviation 0.02, the class token with
-// deviation 10^-6. The weights of the patches have PyTorch's initial values for a convolution.
+// actual image size. Initial weights and positions are truncated normal with deviation 0.02. The initial class token is
+// truncated normal with deviation 10^-6. The weights of the patches have PyTorch's initial values for a convolution.
 #include <fmt/format.h>
 
 #include <string_view>

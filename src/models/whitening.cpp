@@ -69,7 +69,7 @@ Eigen::VectorXd with_settled_sign(const Eigen::VectorXd& vector) {
 
 std::vector<double> patch_covariance(std::span<const std::uint8_t* const> images, const WhiteningParams& params) {
   check(!images.empty(), "whitening requires at least one image");
-  constexpr std::size_t block_images = 100;  // fixed blocks: the sums do not depend on the thread count
+  constexpr std::size_t block_images = 100;  // blocks of fixed size, so that the sums do not depend on the thread count
   const ImagePatches form(params);
   const std::size_t p = form.component_count(), block_count = (images.size() + block_images - 1) / block_images;
   std::vector<std::vector<double>> of_blocks(block_count, std::vector<double>(p * p));

@@ -10,10 +10,10 @@
 namespace carillon {
 namespace {
 
-/// A row-major operand of a product. `transposed`: memory holds its transpose.
+/// A row-major operand of a product. `transposed`: the memory holds the transpose of the operand.
 struct Operand {
   const float* data;
-  std::int64_t stride;  ///< elements between rows in memory
+  std::int64_t stride;  ///< number of elements from one row in memory to the next
   bool transposed = false;
 
   char mode() const { return transposed ? 'T' : 'N'; }
@@ -35,7 +35,7 @@ void multiply(const Extents& extents, float alpha, const Operand& a, const Opera
   for (std::int64_t i = 0; i < blocks; ++i) {
     const std::int64_t first = i * block, count = std::min(block, length - first);
     const std::int64_t rows = by_rows ? count : extents.rows, columns = by_rows ? extents.columns : count;
-    // In a parallel region oneDNN computes on the calling thread.
+    // In a parallel region, oneDNN uses only the calling thread.
     const dnnl_status_t status =
         dnnl_sgemm(a.mode(), b.mode(), rows, columns, extents.inner, alpha, by_rows ? a.from_row(first) : a.data,
                    a.stride, by_rows ? b.data : b.from_column(first), b.stride, beta,
@@ -62,7 +62,7 @@ void NewtonSchulz::run(std::span<float> matrix, const MatrixShape& shape, double
   if (factor_.size() < squares) factor_.resize(squares);
   scale(matrix, static_cast<float>(1.0 / (norm + Form::epsilon)));
   float *x = matrix.data(), *next = other_.data(), *gram = gram_.data(), *factor = factor_.data();
-  const bool tall = shape.rows > shape.columns;  // the iteration of a tall matrix runs on X^T
+  const bool tall = shape.rows > shape.columns;  // for a tall matrix, the iteration uses X^T
   const std::int64_t stride = shape.columns;
   for (std::int64_t step = 0; step < steps; ++step) {
     multiply({side, side, tall ? shape.rows : shape.columns}, 1.0f, {x, stride, tall}, {x, stride, !tall}, 0.0f, gram);

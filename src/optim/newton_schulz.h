@@ -3,10 +3,11 @@
 //   X <- X / (|X| + 1e-7)                                |X|: Frobenius norm
 //   X <- a X + (b A + c A A) X,  A = X X^T, `steps` times        a, b, c = 3.4445, -4.7750, 2.0315
 //
-// The coefficients maximise the slope at 0, so singular values end between about 0.7 and 1.2, not at 1. A matrix with
-// more rows than columns is transposed for the iteration, with the same result. Source: Jordan and others, "Muon: an
-// optimizer for hidden layers in neural networks", 2024; github.com/KellerJordan/Muon (there in bf16). On CPUs the
-// iteration uses float32. On GPUs its products use the run's arithmetic (newton_schulz_cuda.h).
+// The coefficients maximise the slope at 0. Therefore the final singular values are between about 0.7 and 1.2, and not
+// exactly 1. If a matrix has more rows than columns, the iteration uses its transpose, which has the same result.
+// Source: Jordan and others, "Muon: an optimizer for hidden layers in neural networks", 2024;
+// github.com/KellerJordan/Muon (there in bf16). On CPUs the iteration uses float32. On GPUs its products use the run's
+// arithmetic (newton_schulz_cuda.h).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,8 @@ struct NewtonSchulzForm {
   static constexpr double epsilon = 1e-7;
 };
 
-/// A variable as a row-major matrix. Convolution weights [height, width, in, out] become [height * width * in, out].
+/// Treats a variable as a row-major matrix. Convolution weights [height, width, in, out] become [height * width * in,
+/// out].
 struct MatrixShape {
   std::int64_t rows = 0, columns = 0;
 
@@ -36,14 +38,14 @@ inline MatrixShape matrix_shape(const Shape& variable) {
 }
 
 /// Runs the iteration on a CPU with all threads (on a GPU: newton_schulz_cuda.h). The matrix is divided into blocks of
-/// fixed size and one thread computes each block, so the bits do not depend on the thread count.
+/// fixed size, and one thread computes each block. Therefore the bits do not depend on the thread count.
 class NewtonSchulz {
  public:
   /// Orthogonalises `matrix` in place. `norm`: the Frobenius norm |matrix|.
   void run(std::span<float> matrix, const MatrixShape& shape, double norm, std::int64_t steps);
 
  private:
-  std::vector<float> other_, gram_, factor_;  ///< sized for the largest matrix so far
+  std::vector<float> other_, gram_, factor_;  ///< memory for the largest matrix so far
 };
 
 }  // namespace carillon

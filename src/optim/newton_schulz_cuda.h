@@ -3,8 +3,8 @@
 //
 //   A = X X^T            B = b A + c A A            X <- a X + B X            three products per iteration
 //
-// Matrices of equal shape are in one array at equal distances, so that one batched product processes all of them. In
-// fp32 and tf32, X, A and B are float32; in bf16 they are bfloat16. Sums are always float32.
+// Matrices of equal shape are in one array, and the distances between them are equal, so that one batched product
+// processes all of them. In fp32 and tf32, X, A and B are float32; in bf16 they are bfloat16. Sums are always float32.
 #pragma once
 
 #include <cmath>
@@ -32,11 +32,13 @@ struct MatrixStack {
   std::vector<FlatMatrix> matrices;
 };
 
-/// Part of a matrix. Positions count elements.
+/// Part of a matrix. Positions and lengths count elements.
 struct MatrixChunk {
-  std::uint64_t flat = 0, stacked = 0;  ///< first element in the flat array and in the array of the iteration
-  std::uint32_t count = 0;              ///< elements of the matrix in the chunk
-  std::uint32_t padded = 0;             ///< `count` plus the gap after the matrix; a multiple of line_floats
+  std::uint64_t flat = 0, stacked = 0;  ///< position of the first element in the flat array and in the array of the
+                                        ///< iteration
+  std::uint32_t count = 0;              ///< number of elements of the matrix in the chunk
+  std::uint32_t padded = 0;             ///< `count`, plus the length of the gap after the matrix; a multiple of
+                                        ///< line_floats
   std::uint32_t variable = 0;
 };
 
@@ -46,9 +48,9 @@ class NewtonSchulzCuda {
   NewtonSchulzCuda(CudaDevice& device, Arithmetic arithmetic, const std::vector<FlatMatrix>& matrices,
                    std::size_t elements, std::int64_t steps);
 
-  /// The flat array [elements] that holds the matrices before `enqueue`, which overwrites it.
+  /// Returns the flat array [elements] that must hold the matrices before `enqueue`. `enqueue` overwrites it.
   float* input() const { return static_cast<float*>(first_.data()); }
-  /// The flat array that holds the orthogonalised matrices after `enqueue`.
+  /// Returns the flat array that holds the orthogonalised matrices after `enqueue`.
   const float* result() const { return static_cast<const float*>(result_memory().data()); }
   /// `factors` [variable]: 1 / norm of each matrix.
   void enqueue(const float* factors, Stream& stream) const;
@@ -56,7 +58,7 @@ class NewtonSchulzCuda {
  private:
   /// The three products of one iteration on a stack of matrices, set up for operands in `first_`.
   struct Iteration {
-    std::size_t offset;  ///< in bytes, from the start of each array of the iteration to the stack
+    std::size_t offset;  ///< in bytes: distance of the stack from the start of each array of the iteration
     MatrixProductCuda make_gram, make_factor, multiply;
     bool is_tall;
   };
@@ -93,15 +95,15 @@ struct MatrixOfVariable {
   }
 };
 
-/// Copies matrices from the flat array to the stacks, gaps included: to[stacked] = factor of the variable * from[flat].
-/// One block per chunk.
+/// Copies matrices, including their gaps, from the flat array to the stacks: to[stacked] = factor of the variable *
+/// from[flat]. One block processes one chunk.
 template <typename T>
 struct StackScaled {
   using Shared = NoShared;
   static constexpr int threads = FlatShare::threads;
   static constexpr int phases = 1;
 
-  const MatrixChunk* chunks = nullptr;  ///< [chunk_count], one block per element
+  const MatrixChunk* chunks = nullptr;  ///< [chunk_count]; one block per element
   int chunk_count = 0;
   const float* factors = nullptr;  ///< [variable] 1 / norm of the variable's matrix
   const float* from = nullptr;
@@ -121,7 +123,8 @@ struct StackScaled {
   }
 };
 
-/// Copies matrices from the stacks to the flat array: to[flat] = from[stacked], and 0 in the gaps. One block per chunk.
+/// Copies matrices from the stacks to the flat array: to[flat] = from[stacked]. Writes 0 to the gaps. One block
+/// processes one chunk.
 template <typename T>
 struct Unstack {
   using Shared = NoShared;

@@ -1,6 +1,6 @@
-// GPU kernels that compute norms. The kernels run before UpdateKernel and sum squares chunk by chunk over the flat
-// arrays. For a NormedRule or a MatrixRule they compute the norms of the variables and each variable's ratio. For
-// --clip-norm they compute the norm of the gradient (GradientNorm).
+// GPU kernels that compute norms. The kernels run before UpdateKernel. They divide the flat arrays into chunks and sum
+// the squares of each chunk. For a NormedRule or a MatrixRule, they compute the norms and the ratio of each variable.
+// For --clip-norm, they compute the norm of the gradient (GradientNorm).
 #pragma once
 
 #include <algorithm>
@@ -47,8 +47,8 @@ inline NormChunks norm_chunks(const ParameterLayout& layout, const std::vector<b
 }
 
 /// Sets sums[chunk] to two sums over the chunk: the squares of the values, and the squares of the directions (Squares).
-/// Both sums are 0 if the step does not update the chunk's variable. Sums in double precision and a fixed order.
-/// Rule::direction also updates the slots. One block per chunk.
+/// Both sums are 0 if the step does not update the chunk's variable. Sums in double precision and in a fixed order.
+/// Rule::direction also updates the slots. One block processes one chunk.
 template <UpdateRule Rule>
 struct NormKernel {
   static constexpr int threads = FlatShare::threads;
@@ -123,7 +123,7 @@ CARILLON_HOST_DEVICE inline Squares sum_of(const ChunkRange& range, const Square
   return squares;
 }
 
-/// Sets ratios[variable] to the result of ratio_of for the variable. One thread per variable.
+/// Sets ratios[variable] to the result of ratio_of for the variable. One thread processes one variable.
 template <NormedRule Rule>
 struct RatioOfVariable {
   const ChunkRange* ranges = nullptr;          ///< [variable]
@@ -139,7 +139,7 @@ struct RatioOfVariable {
 };
 
 /// Sets square_sums[chunk] to the sum of |g + l2_factor * w|^2 over the chunk, or to 0 if the step does not train the
-/// chunk's variable. Sums in double precision and a fixed order. One block per chunk.
+/// chunk's variable. Sums in double precision and in a fixed order. One block processes one chunk.
 struct GradientSquares {
   static constexpr int threads = FlatShare::threads;
   static constexpr int phases = 9;  // one phase of sums per thread, then 8 phases that fold the sums of 2^8 threads
@@ -185,7 +185,8 @@ struct GradientSquares {
   }
 };
 
-/// Computes the norm of the step's gradient, and the factor that clips it, from the sums of GradientSquares. One block.
+/// Computes the norm of the step's gradient from the sums of GradientSquares. Also computes the factor that clips the
+/// gradient. Uses one block.
 struct ClipGradient {
   static constexpr int threads = FlatShare::threads;
   static constexpr int phases = 9;

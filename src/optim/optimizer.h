@@ -36,8 +36,8 @@ inline constexpr std::string_view moving_average_slot = "moving_average";
 /// The slot of the variables' slow copies. The slot exists if the optimiser has a lookahead.
 inline constexpr std::string_view lookahead_slot = "lookahead";
 
-/// The optimiser's slots: the moving averages, the rule's state, the lookahead's slow copies. Errors: usage (unknown
-/// rule; the message lists the rules).
+/// Returns the optimiser's slots: the moving averages, the rule's state, the lookahead's slow copies. Errors: usage
+/// (the rule is unknown; the message lists the rules).
 std::vector<Slot> optimizer_slots(const OptimizerSettings& settings);
 
 /// Indices into StepScalars: first the scalars of every optimiser, then the scalars of the rule.
@@ -46,7 +46,7 @@ inline constexpr std::size_t learning_rate_scalar = 0, average_decay_scalar = 1,
 /// Returns the decay d of the moving averages, a <- a - (1 - d) * (a - w), after t applied updates. d follows
 /// TensorFlow's warm-up: min(decay, (1 + t) / (10 + t)).
 double moving_average_decay(double decay, std::int64_t updates_applied);
-/// The scalars of update `step`, counted from 0. `schedule_step`: position of the update in the schedule of the
+/// Returns the scalars of update `step`, counted from 0. `schedule_step`: position of the update in the schedule of the
 /// learning rate.
 StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step, std::int64_t schedule_step);
 inline StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step) {
@@ -57,12 +57,13 @@ inline StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t 
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  /// Enqueues the update of all parameters from their gradients if `end` allows it, and ends the step. The gradients
-  /// times end.result_scale are the mean gradients; result_scale is 1 on a CPU. On a GPU the update also computes the
-  /// L2 loss, in steps that report it. With OptimizerSettings::clip_norm the update first computes the gradient's norm.
+  /// Enqueues the update of all parameters from their gradients if `end` allows it, and ends the step. The products of
+  /// the gradients and end.result_scale are the mean gradients. On a CPU, result_scale is 1. On a GPU, if the step
+  /// reports the L2 loss, the update also computes it. With OptimizerSettings::clip_norm the update first computes the
+  /// gradient's norm.
   virtual void apply(const StepEnd& end, Stream& stream) = 0;
-  /// The norm of the gradient in the last update, before clipping. The norm is 0 before the first update, without
-  /// OptimizerSettings::clip_norm, and always on a GPU.
+  /// Returns the norm of the gradient in the last update, before clipping. The norm is 0 before the first update. It is
+  /// always 0 without OptimizerSettings::clip_norm and on a GPU.
   virtual double gradient_norm() const { return 0.0; }
 };
 
@@ -70,16 +71,16 @@ class Optimizer {
 /// update each element independently.
 class ElementwiseOptimizer : public Optimizer {
  public:
-  /// Sets the norm and factor of the step's gradient for update_range. With OptimizerSettings::clip_norm, call it in
-  /// each step before update_range. `apply` computes norm and factor itself.
+  /// Sets the norm and factor of the step's gradient for update_range. With OptimizerSettings::clip_norm, call this
+  /// function in each step before update_range. `apply` itself computes norm and factor, so it does not need this call.
   virtual void clip(const ClippedNorm& norm) = 0;
   /// Updates elements [first, first + gradients.size()) of the flat arrays from their mean gradients. Runs on the
   /// calling thread, and is complete when it returns. Several threads may update disjoint ranges concurrently. Errors:
-  /// failed (with OptimizerSettings::clip_norm, if `clip` was never called).
+  /// failed (OptimizerSettings::clip_norm is set, but `clip` was never called).
   virtual void update_range(std::size_t first, std::span<const float> gradients) = 0;
 };
 
-/// Whether the rule updates each element independently. Other rules need whole variables, because they compute norms or
+/// True if the rule updates each element independently. Other rules need whole variables, because they compute norms or
 /// treat variables as matrices. Errors: as optimizer_slots.
 bool is_elementwise(const OptimizerSettings& settings);
 
@@ -90,7 +91,8 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, con
                                           Device& device, const StepInputs& inputs,
                                           Arithmetic arithmetic = Arithmetic::fp32);
 
-/// As make_optimizer, for parameters in the host's memory. Errors: as make_optimizer; failed (not is_elementwise).
+/// As make_optimizer, for parameters in the host's memory. Errors: as make_optimizer; failed (is_elementwise is false
+/// for the rule).
 std::unique_ptr<ElementwiseOptimizer> make_elementwise_optimizer(const OptimizerSettings& settings,
                                                                  const ParameterStore& parameters,
                                                                  const StepInputs& inputs);
@@ -108,23 +110,23 @@ std::vector<TrainedSteps> trained_steps(const OptimizerSettings& settings, const
 
 /// Checks that the settings fit the variables. Errors: as check_groups; usage (a muon rule finds no hidden matrix; a
 /// group requests muon for a vector; a pattern of decay_exclude matches no variable, or matches a variable for which a
-/// group states a weight decay; a layer decay for a network without blocks).
+/// group states a weight decay; a layer decay is set, but the network has no blocks).
 void check_variables(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables);
 
 // Lookahead (LookaheadSettings), on CPU and GPU. It changes all variables, including frozen variables, and all buffers
 // of the network. cifar10-airbench (legacy/airbench94.py) uses `every` 5, decay 0.95^5 and power 3.
 
-/// Returns the lookahead's factor 1 - a after `updates` updates, or a negative number if no lookahead is due. With the
-/// factor 0, the slow copies stay unchanged and the values return to the slow copies. Errors: failed (power without
-/// steps).
+/// Returns the lookahead's factor 1 - a after `updates` updates, or a negative number if no lookahead is due. If the
+/// factor is 0, the slow copies do not change, and the values become equal to the slow copies. Errors: failed (the
+/// power is set, but the number of steps is unknown).
 double lookahead_part(const LookaheadSettings& settings, std::int64_t updates);
 
 CARILLON_HOST_DEVICE inline bool looks_ahead(const StepScalars& scalars) {
   return scalars.at[lookahead_scalar] >= 0.0f;
 }
 
-/// Applies the lookahead to one element, in steps in which looks_ahead is true. If a value equals its slow copy,
-/// neither changes by a bit. With scalar 0 the slow copy does not change.
+/// Applies the lookahead to one element. Call it only in steps in which looks_ahead is true. If a value equals its slow
+/// copy, both keep their bits. If the scalar is 0, the slow copy does not change.
 CARILLON_HOST_DEVICE inline void look_ahead(const StepScalars& scalars, float& value, float& slow) {
   slow = std::fma(scalars.at[lookahead_scalar], value - slow, slow);
   value = slow;
@@ -150,15 +152,15 @@ class BufferLookahead {
   BufferLookahead(const LookaheadSettings& settings, const BufferStore& buffers, Device& device,
                   const StepInputs& inputs);
 
-  /// The slow copies. There are none without a lookahead.
+  /// Returns the slow copies. The vector is empty if there is no lookahead.
   const BufferStore& slow() const { return slow_; }
   /// Sets the slow copies to the buffers' present values.
   void begin();
-  /// As `begin`, but only for buffers that no op changes (AcrossRanks::equal). Lookaheads then do not change these
-  /// buffers either, because the buffers equal their slow copies.
+  /// As `begin`, but only for buffers that no op changes (AcrossRanks::equal). Afterwards, lookaheads do not change
+  /// these buffers, because each buffer equals its slow copy.
   void begin_equal();
-  /// Enqueues the step's lookahead, which runs if `end` allows the update. Call it after the forward pass and before
-  /// the step's last kernel.
+  /// Enqueues the step's lookahead. It changes the buffers only if `end` allows the update. Call it after the forward
+  /// pass and before the step's last kernel.
   void enqueue(const StepEnd& end);
 
  private:

@@ -40,7 +40,7 @@ CARILLON_SIMD void update_elements(const StepScalars& scalars_of_variable, const
   const float* __restrict gradient = arrays.gradient;
   float* __restrict value = arrays.value, * __restrict average = arrays.average, * __restrict slow = arrays.slow;
   for (std::size_t i = 0; i < arrays.count; ++i) {
-    float slots[Rule::slots.size() + 1];  // + 1: C++ has no empty arrays
+    float slots[Rule::slots.size() + 1];  // + 1, because C++ has no empty arrays
     for (std::size_t k = 0; k < Rule::slots.size(); ++k) slots[k] = arrays.slots[k][i];
     update_element<Rule>(scalars, factors, gradient[i], value[i], averages ? average + i : nullptr, slots,
                          ahead ? slow + i : nullptr);
@@ -48,7 +48,7 @@ CARILLON_SIMD void update_elements(const StepScalars& scalars_of_variable, const
   }
 }
 
-/// Floats per partial sum of squares.
+/// Number of floats in each partial sum of squares.
 constexpr std::size_t norm_block = 4096;
 
 /// Computes Rule::direction of up to norm_block elements.
@@ -79,8 +79,8 @@ CARILLON_SIMD void update_copies_of(const StepScalars& step_scalars, std::size_t
   }
 }
 
-/// Calls `function` with two std::bool_constant: whether the arrays have moving averages, and whether the step looks
-/// ahead.
+/// Calls `function` with two std::bool_constant arguments: whether the arrays have moving averages, and whether the
+/// step looks ahead.
 template <std::size_t slot_count, typename Function>
 void with_copies(const UpdateArrays<slot_count>& arrays, const Function& function) {
   const auto with = [&](auto averages) {
@@ -109,7 +109,7 @@ class VariableUpdate {
 
   const ParameterStore& parameters() const { return parameters_; }
   const StepScalars& scalars() const { return inputs_.scalars; }
-  /// The variable's factors, with the L2 factor of the clipped gradient.
+  /// Returns the variable's factors. They contain the L2 factor of the clipped gradient.
   UpdateFactors factors(int parameter) const {
     UpdateFactors factors = factors_[static_cast<std::size_t>(parameter)];
     factors.l2 *= clipped_.factor;
@@ -134,8 +134,8 @@ class VariableUpdate {
     return products;
   }
 
-  /// Updates the elements `arrays` of one variable. arrays.gradient: gradients that are not yet clipped or, for an
-  /// orthogonal variable, orthogonalised directions.
+  /// Updates the elements `arrays` of one variable. arrays.gradient: the gradients before clipping or, if the variable
+  /// is orthogonal, the orthogonalised directions.
   void update(const UpdateFactors& factors, const UpdateArrays<Rule::slots.size()>& arrays) const {
     if (!factors.trains_at(scalars().step)) {
       return with_copies(arrays, [&](auto averages, auto ahead) {
@@ -151,7 +151,7 @@ class VariableUpdate {
     }
   }
 
-  /// Returns the arrays of gradients.size() elements, from element `begin` of the flat arrays on.
+  /// Returns the parts of all arrays that hold the elements from `begin` on, gradients.size() elements each.
   UpdateArrays<Rule::slots.size()> arrays_at(std::size_t begin, std::span<const float> gradients) const {
     UpdateArrays<Rule::slots.size()> arrays{.count = gradients.size(),
                                             .gradient = gradients.data(),
@@ -182,7 +182,7 @@ class VariableUpdate {
   std::array<int, Rule::slots.size()> rule_slots_{};
   std::optional<GradientNorm> norm_;  ///< has a value only if clip_norm is above 0
   ClippedNorm clipped_;
-  bool is_clipped_ = true;  ///< false: `clip` must be called before the update
+  bool is_clipped_ = true;  ///< false: `clip` must be called before an update
 };
 
 template <ElementwiseRule Rule>
@@ -215,7 +215,7 @@ class ElementwiseOptimizerCpu final : public ElementwiseOptimizer {
   VariableUpdate<Rule> variables_;
 };
 
-/// The optimiser for rules that need a variable's norms or treat the variable as a matrix.
+/// The optimiser for rules that need a variable's norms, or that treat a variable as a matrix.
 template <UpdateRule Rule>
 class VariableOptimizerCpu final : public Optimizer {
  public:
@@ -263,8 +263,8 @@ class VariableOptimizerCpu final : public Optimizer {
     return directions_;
   }
 
-  /// Sums in blocks of fixed size, so that the sums do not depend on the thread count. Copies the directions to `kept`
-  /// unless `kept` is empty.
+  /// Sums in blocks of fixed size, so that the sums do not depend on the thread count. If `kept` is not empty, copies
+  /// the directions to `kept`.
   Squares squares_of(int parameter, const StepScalars& scalars, const UpdateFactors& factors,
                      std::span<float> kept = {}) const {
     const std::size_t offset = variables_.parameters().layout().offset(parameter);
@@ -292,7 +292,7 @@ class VariableOptimizerCpu final : public Optimizer {
   VariableUpdate<Rule> variables_;
   std::int64_t muon_steps_;
   bool normalizes_;
-  NewtonSchulz newton_schulz_;  ///< used by a MatrixRule
+  NewtonSchulz newton_schulz_;  ///< only a MatrixRule uses it
   std::vector<float> directions_;
 };
 

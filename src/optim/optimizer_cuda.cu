@@ -1,5 +1,5 @@
-// The optimiser of a GPU: one kernel updates all parameters. For some rules, other kernels compute norms or
-// orthogonalise matrices before it.
+// The optimiser of a GPU: one kernel updates all parameters. For some rules, other kernels run before it and compute
+// norms or orthogonalise matrices.
 #include <optional>
 #include <variant>
 #include <vector>

@@ -38,7 +38,7 @@ struct Sgd {
 ///   w <- w - learning_rate * v
 ///
 /// Source: Sutskever, Martens, Dahl, Hinton, "On the importance of initialization and momentum in deep learning", 2013;
-/// PyTorch, SGD. Without dampening it equals TensorFlow's MomentumOptimizer.
+/// PyTorch, SGD. Without dampening, the rule is the same as TensorFlow's MomentumOptimizer.
 struct Momentum {
   static constexpr std::string_view name = "momentum";
   static constexpr std::array<std::string_view, 2> options{"momentum", "dampening"};
@@ -124,7 +124,7 @@ struct AdamMoments {
     // Rounds so that state[1] is never negative.
     state[1] = std::fma(scalars.at[rest2], std::fma(g, g, -state[1]), state[1]);
   }
-  /// The direction without its factor correction1.
+  /// Returns the direction without its factor correction1.
   CARILLON_HOST_DEVICE static float quotient(const StepScalars& scalars, const float* state) {
     return state[0] / std::fma(std::sqrt(state[1]), scalars.at[correction2], scalars.at[epsilon]);
   }
@@ -151,7 +151,7 @@ struct AdamMoments {
 ///   w <- w - learning_rate * weight_decay * w
 ///   w <- w - learning_rate * m / (1 - beta1^u) / (sqrt(v / (1 - beta2^u)) + epsilon)
 ///
-/// One-dimensional variables have weight decay only if a group sets it, or with OptimizerSettings::decay_exclude
+/// One-dimensional variables have weight decay only if a group sets it, or if OptimizerSettings::decay_exclude is
 /// "none". Source: Loshchilov, Hutter, "Decoupled weight decay regularization", 2019; PyTorch, AdamW.
 struct AdamW : AdamMoments {
   static constexpr std::string_view name = "adamw";
@@ -167,14 +167,14 @@ struct AdamW : AdamMoments {
   }
 };
 
-/// lamb: Adam's direction (AdamMoments) with steps in proportion to each variable's norm.
+/// lamb: uses Adam's direction (AdamMoments). The step of a variable is proportional to the variable's norm.
 ///
 ///   g <- g + l2_factor * w                     the input of the moments
 ///   d <- m / (1 - beta1^u) / (sqrt(v / (1 - beta2^u)) + epsilon) + weight_decay * w
 ///   w <- w - learning_rate * |w| / |d| * d
 ///
 /// If |w| or |d| is 0, the ratio |w| / |d| counts as 1. One-dimensional variables have no ratio. These variables have
-/// weight decay only if a group sets it, or with OptimizerSettings::decay_exclude "none". Source: You and others,
+/// weight decay only if a group sets it, or if OptimizerSettings::decay_exclude is "none". Source: You and others,
 /// "Large batch optimization for deep learning: training BERT in 76 minutes", 2020.
 struct Lamb : AdamMoments {
   static constexpr std::string_view name = "lamb";
@@ -203,7 +203,7 @@ struct Lamb : AdamMoments {
   }
 };
 
-/// lars: momentum with steps in proportion to each variable's norm. v includes the learning rate.
+/// lars: momentum. The step of a variable is proportional to the variable's norm. v includes the learning rate.
 ///
 ///   g <- g + l2_factor * w
 ///   r <- coefficient * |w| / (|g| + weight_decay * |w|)
@@ -211,7 +211,7 @@ struct Lamb : AdamMoments {
 ///   w <- w - v
 ///
 /// If |w| or |g| is 0, r is 1. One-dimensional variables have r = 1. These variables have weight decay only if a group
-/// sets it, or with OptimizerSettings::decay_exclude "none". Source: You, Gitman, Ginsburg, "Large batch training of
+/// sets it, or if OptimizerSettings::decay_exclude is "none". Source: You, Gitman, Ginsburg, "Large batch training of
 /// convolutional networks", 2017; MLPerf's ResNet-50.
 struct Lars {
   static constexpr std::string_view name = "lars";
@@ -255,10 +255,11 @@ struct Lars {
 ///   w <- w - learning_rate * weight_decay * w - learning_rate * s * O
 ///
 /// s = sqrt(max(1, out / in)) for a dense layer, sqrt(max(1, height / width)) for a convolution. muon_normalizes
-/// selects the variant of cifar10-airbench: the factor (1 - momentum) becomes 1, w <- w * sqrt(out) / |w| replaces
-/// weight decay (a group may still set a weight decay), and s = 1. UpdateFactors::orthogonal is true for the weights of
-/// hidden layers. Source: Jordan and others, "Muon: an optimizer for hidden layers in neural networks", 2024;
-/// github.com/KellerJordan/Muon; github.com/KellerJordan/cifar10-airbench, airbench94_muon.py.
+/// selects the variant of cifar10-airbench. In this variant, the factor (1 - momentum) becomes 1, and s = 1. The
+/// assignment w <- w * sqrt(out) / |w| replaces weight decay, but a group may still set a weight decay.
+/// UpdateFactors::orthogonal is true for the weights of hidden layers. Source: Jordan and others, "Muon: an optimizer
+/// for hidden layers in neural networks", 2024; github.com/KellerJordan/Muon; github.com/KellerJordan/cifar10-airbench,
+/// airbench94_muon.py.
 template <UpdateRule Others>
 struct Muon {
   static constexpr bool orthogonalizes = true;
@@ -292,7 +293,7 @@ struct Muon {
   static constexpr std::size_t momentum = StepScalars::count - 2, of_gradient = momentum + 1;
 };
 
-/// Muon that uses adamw for the other variables.
+/// Muon; the other variables use adamw.
 struct MuonAdamW : Muon<AdamW> {
   static constexpr std::string_view name = "muon";
   static constexpr std::array<std::string_view, 6> options{"muon-momentum", "muon-steps", "muon-normalize",
@@ -300,7 +301,7 @@ struct MuonAdamW : Muon<AdamW> {
   static constexpr std::array<std::string_view, 2> slots{"muon_m", "muon_v"};
 };
 
-/// Muon that uses nesterov for the other variables.
+/// Muon; the other variables use nesterov.
 struct MuonNesterov : Muon<Nesterov> {
   static constexpr std::string_view name = "muon-nesterov";
   static constexpr std::array<std::string_view, 4> options{"muon-momentum", "muon-steps", "muon-normalize", "momentum"};
@@ -311,8 +312,8 @@ template <UpdateRule... R>
 struct RuleList {};
 using UpdateRules = RuleList<Sgd, Momentum, Nesterov, AdamW, Lars, Lamb, MuonAdamW, MuonNesterov>;
 
-/// As make_optimizer, for parameters in host memory and a rule that needs whole variables. Errors: failed (an
-/// elementwise rule).
+/// As make_optimizer, for parameters in host memory and a rule that needs whole variables. Errors: failed (the rule is
+/// elementwise).
 std::unique_ptr<Optimizer> make_variable_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
                                                    const StepInputs& inputs);
 /// As make_optimizer, on a GPU. CUDA builds only. The update kernel is the step's last kernel (StepEnd::finish_block).
@@ -331,8 +332,8 @@ auto with_rule_of(RuleList<First, Others...> /*rules*/, std::string_view name, c
   }
 }
 
-/// Calls body(std::type_identity<Rule>{}) with the rule that has this name. Errors: usage (unknown; the message lists
-/// the rules).
+/// Calls body(std::type_identity<Rule>{}) with the rule that has this name. Errors: usage (the name is unknown; the
+/// message lists the rules).
 template <typename Body>
 auto with_rule(std::string_view name, const Body& body) {
   return with_rule_of(UpdateRules{}, name, body);

@@ -27,7 +27,7 @@ RuleKind kind_of(const OptimizerSettings& settings) {
 
 bool is_matrix(const ParameterSpec& variable) { return variable.shape.rank() >= 2 && !variable.is_embedding; }
 
-/// Marks the hidden matrices: all matrices except the first and the last one.
+/// Marks the hidden matrices, which are all matrices except the first and the last matrix.
 std::vector<bool> hidden_matrices(const std::vector<ParameterSpec>& variables) {
   std::vector<bool> hidden;
   for (const ParameterSpec& variable : variables) hidden.push_back(is_matrix(variable));
@@ -39,20 +39,20 @@ std::vector<bool> hidden_matrices(const std::vector<ParameterSpec>& variables) {
   return hidden;
 }
 
-/// Whether the rule by default applies no weight decay to vectors (biases, scale and shift of a batch norm).
+/// True if the rule, by default, applies no weight decay to vectors (biases, scale and shift of a batch norm).
 bool excludes_vectors(const OptimizerSettings& settings) {
   if (std::ranges::find(settings.decay_exclude, no_decay_exclusion) != settings.decay_exclude.end()) return false;
   return with_rule(settings.rule, []<typename Rule>(std::type_identity<Rule>) { return decays_matrices_only<Rule>; });
 }
 
-/// The weight decay of a variable for which no group states one. It is 0 for matrices that muon normalises.
+/// Returns the weight decay of a variable if no group states one. It is 0 for matrices that muon normalises.
 float default_decay(const OptimizerSettings& settings, const UpdateFactors& factors, bool is_vector) {
   const bool none = (is_vector && excludes_vectors(settings)) || (factors.orthogonal && settings.muon_normalizes);
   return none ? 0.0f : static_cast<float>(settings.weight_decay);
 }
 
-/// The variable's weight decay. Errors: usage (a group states a weight decay for the variable, but --decay-exclude
-/// excludes the variable).
+/// Returns the variable's weight decay. Errors: usage (a group states a weight decay for the variable, but
+/// --decay-exclude excludes the variable).
 float decay_of(const ParameterSpec& variable, const OptimizerSettings& settings, const ParameterGroup& own,
                const UpdateFactors& factors) {
   if (!matches_any(settings.decay_exclude, variable.name)) {
@@ -65,8 +65,8 @@ float decay_of(const ParameterSpec& variable, const OptimizerSettings& settings,
   return 0.0f;
 }
 
-/// sqrt(max(1, rows / columns)). rows, columns: the last two extents in PyTorch's layout, [out, in] or [out, in,
-/// height, width].
+/// Returns sqrt(max(1, rows / columns)). rows and columns are the last two extents in PyTorch's layout: [out, in] or
+/// [out, in, height, width].
 float scale_of(const Shape& shape) {
   const auto rows = static_cast<double>(shape.rank() == 2 ? shape[1] : shape[0]);
   const auto columns = static_cast<double>(shape.rank() == 2 ? shape[0] : shape[1]);
@@ -75,7 +75,7 @@ float scale_of(const Shape& shape) {
 
 /// The properties of a variable that depend on its place in the network.
 struct VariablePlace {
-  bool hidden = false;  ///< a hidden matrix
+  bool hidden = false;  ///< true: a hidden matrix
   double layer_rate = 1.0;
 };
 
@@ -125,7 +125,7 @@ std::vector<double> layer_rates(double decay, const std::vector<ParameterSpec>& 
 }
 
 void check_groups(const std::vector<ParameterGroup>& groups, const std::vector<ParameterSpec>& variables) {
-  std::set<std::string_view> taken;  // variables of earlier groups
+  std::set<std::string_view> taken;  // the variables to which earlier groups apply
   for (const ParameterGroup& group : groups) {
     std::vector<std::string_view> names, matched;
     for (const ParameterSpec& variable : variables) {
@@ -192,7 +192,8 @@ double tree_sum(std::span<const double> parts) {
 }  // namespace
 
 CARILLON_SIMD double sum_of_squares(const float* values, std::size_t count) {
-  constexpr std::size_t lanes = 16;  // number of independent partial sums: they vectorise, and their order is fixed
+  constexpr std::size_t lanes = 16;  // number of independent partial sums: the compiler vectorises them, and their
+                                     // order is fixed
   double sums[lanes] = {};
   std::size_t i = 0;
   for (; i + lanes <= count; i += lanes) {

@@ -1,5 +1,5 @@
-// The factors of an update. UpdateFactors: the constants of each variable. ClippedNorm: the factor of all gradients of
-// a step. GradientNorm computes the ClippedNorm.
+// The factors of an update. UpdateFactors contains the constants of each variable. ClippedNorm contains the factor of
+// all gradients of a step; GradientNorm computes it.
 #pragma once
 
 #include <algorithm>
@@ -22,11 +22,13 @@ namespace carillon {
 struct UpdateFactors {
   float l2 = 0.0f;            ///< ParameterSpec::l2_factor
   float rate = 1.0f;          ///< factor of the learning rate
-  float weight_decay = 0.0f;  ///< the rule decides whether it is coupled or decoupled
-  bool has_ratio = false;     ///< whether a NormedRule computes a ratio: variables of two or more dimensions
-  bool orthogonal = false;    ///< whether a MatrixRule orthogonalises its direction
+  float weight_decay = 0.0f;  ///< weight decay; the rule decides whether it is coupled or decoupled
+  bool has_ratio = false;     ///< true: a NormedRule computes a ratio for the variable, which has two or more
+                              ///< dimensions
+  bool orthogonal = false;    ///< true: a MatrixRule orthogonalises the variable's direction
   float scale = 1.0f;         ///< factor of the orthogonalised direction
-  float kept = 1.0f;          ///< factor of the variable before the update (OptimizerSettings::muon_normalizes)
+  float kept = 1.0f;          ///< factor that multiplies the variable before the update
+                              ///< (OptimizerSettings::muon_normalizes)
   /// The variable is trained in steps [first_step, end_step).
   std::int64_t first_step = 0, end_step = std::numeric_limits<std::int64_t>::max();
 
@@ -37,8 +39,8 @@ struct UpdateFactors {
 std::vector<UpdateFactors> update_factors(const OptimizerSettings& settings,
                                           const std::vector<ParameterSpec>& variables);
 
-/// Layer-wise decay of the learning rate: the factor of each variable's learning rate. Layers near the input learn more
-/// slowly than the last layer.
+/// Layer-wise decay of the learning rate: the factor of each variable's learning rate. Layers near the input have a
+/// lower learning rate than the last layer.
 ///
 ///   rate of layer l = decay^(L - l)      l = 0 ... L
 ///
@@ -46,21 +48,21 @@ std::vector<UpdateFactors> update_factors(const OptimizerSettings& settings,
 /// each block is a layer, which includes the variables between the previous block and this block. Layer L has all
 /// variables after the last block. Source: Bao, Dong, Piao, Wei, "BEiT: BERT pre-training of image transformers", 2022.
 ///
-/// `variables`: in the order of the network. Errors: usage (decay is not 1 and the network has no blocks).
+/// `variables`: in the order of the network. Errors: usage (decay is not 1, but the network has no blocks).
 std::vector<double> layer_rates(double decay, const std::vector<ParameterSpec>& variables);
 
 /// The norm of a step's gradient, and the factor by which the gradient is clipped.
 ///
 ///   factor = min(1, limit / (norm + 1e-6))
 ///
-/// If the norm is not finite, the factor is 1, so that only the variables with non-finite gradients become non-finite.
-/// Source: PyTorch, clip_grad_norm_.
+/// If the norm is not finite, the factor is 1. Otherwise all variables would become non-finite, and not only the
+/// variables with non-finite gradients. Source: PyTorch, clip_grad_norm_.
 struct ClippedNorm {
   double norm = 0.0;  ///< norm of the gradient before clipping
   float factor = 1.0f;
 };
 
-/// The factor of a step's gradient. `clipped`: in device memory; null: the gradient is not clipped.
+/// Returns the factor of a step's gradient. `clipped`: in device memory; null if the gradient is not clipped.
 CARILLON_HOST_DEVICE inline float clip_factor(const ClippedNorm* clipped) {
   return clipped == nullptr ? 1.0f : clipped->factor;
 }
@@ -83,10 +85,10 @@ CARILLON_HOST_DEVICE inline ClippedNorm clipped_norm(double squares, double limi
 // Squares are summed in double precision: in blocks of sum_block_floats elements of the flat array, then in one binary
 // tree over all blocks. Therefore the bits do not depend on the numbers of ranks, shards, buckets and threads.
 
-/// The sum of the squares of `values`, in double precision and a fixed order.
+/// Returns the sum of the squares of `values`, computed in double precision and in a fixed order.
 double sum_of_squares(const float* values, std::size_t count);
 
-/// The L2 loss of the present values, in double precision and a fixed order.
+/// Returns the L2 loss of the present values, computed in double precision and in a fixed order.
 double l2_loss(const ParameterStore& parameters);
 
 /// Calls body(variable, begin, end) for the elements of each variable in [first, last) of the flat arrays, in ascending
@@ -103,17 +105,17 @@ void for_each_variable_in(const ParameterLayout& layout, std::size_t first, std:
 
 class GradientNorm {
  public:
-  /// The number of blocks of `count` elements.
+  /// Returns the number of blocks for `count` elements.
   static std::size_t block_count(std::size_t count) { return (count + sum_block_floats - 1) / sum_block_floats; }
 
   /// `inputs` contains the number of the step. `parameters` and `inputs` must outlive this object. Errors: as
   /// check_variables.
   GradientNorm(const OptimizerSettings& settings, const ParameterStore& parameters, const StepInputs& inputs);
 
-  /// The number of blocks of the flat array.
+  /// Returns the number of blocks of the flat array.
   std::size_t block_count() const { return block_count(parameters_.layout().total()); }
-  /// The sum of squares of the block that begins at `first`, a multiple of sum_block_floats. `means`: mean gradients of
-  /// the block. Several threads may call it concurrently.
+  /// Returns the sum of squares of the block that begins at `first`, a multiple of sum_block_floats. `means`: mean
+  /// gradients of the block. Several threads may call it concurrently.
   double square_sum(std::size_t first, std::span<const float> means) const;
   /// Computes norm and factor from the sums of all blocks.
   ClippedNorm of_blocks(std::span<const double> square_sums) const;
@@ -125,7 +127,7 @@ class GradientNorm {
   const StepInputs& inputs_;
   std::vector<UpdateFactors> factors_;  ///< [variable]
   double limit_;
-  std::vector<double> square_sums_;  ///< [block]: memory of of_gradients()
+  std::vector<double> square_sums_;  ///< [block]: the memory to which of_gradients() writes
 };
 
 }  // namespace carillon

@@ -28,7 +28,7 @@ inline std::vector<std::uint32_t> variables_of_lines(const ParameterLayout& layo
   return variables;
 }
 
-/// Looks up a variable's factors by position in a flat array. Small enough for a GPU's caches.
+/// Looks up the factors of a variable by a position in a flat array. The tables are small enough for a GPU's caches.
 struct FactorTable {
   const std::uint32_t* variables = nullptr;    ///< variables_of_lines
   const UpdateFactors* of_variable = nullptr;  ///< [variable]
@@ -36,13 +36,13 @@ struct FactorTable {
   CARILLON_HOST_DEVICE const UpdateFactors& at(std::size_t i) const { return of_variable[variables[i / line_floats]]; }
 };
 
-/// Distributes the packs of a flat array in turn over all threads of all blocks.
+/// Distributes the packs of a flat array to all threads of all blocks, in turn.
 struct FlatShare {
   static constexpr int threads = 256;
   static constexpr int pack = 4;  ///< floats per pack
 
   std::size_t count = 0;       ///< floats in the flat array, a multiple of line_floats
-  std::size_t max_blocks = 1;  ///< limit per launch; in a large array a thread gets several packs
+  std::size_t max_blocks = 1;  ///< largest number of blocks per launch; in a large array, a thread gets several packs
 
   /// Returns the number of blocks, at least 1.
   CARILLON_HOST_DEVICE int blocks() const {
@@ -60,13 +60,13 @@ struct FlatShare {
 
 /// The compute copy of a parameter. The update writes the compute copy together with the parameter.
 struct ComputeCopyIndex {
-  void* data = nullptr;       ///< null: no compute copy
+  void* data = nullptr;       ///< null: there is no compute copy
   std::size_t offset = 0;     ///< offset of the parameter in the flat array
   std::uint32_t count = 0;    ///< elements of the parameter
-  std::uint32_t columns = 0;  ///< last extent of the parameter of a filter-major compute copy; 0: same layout as the
-                              ///< parameter
-  std::uint32_t rows = 0;     ///< last extent of a filter-major compute copy: elements per column of the parameter,
-                              ///< with padding
+  std::uint32_t columns = 0;  ///< only for a filter-major compute copy: the last extent of the parameter; 0: the copy
+                              ///< has the same layout as the parameter
+  std::uint32_t rows = 0;     ///< only for a filter-major compute copy: its last extent, which is the number of
+                              ///< elements per column of the parameter, with padding
   ChannelPadding padding = {};
   DType type = DType::bf16;
 
@@ -115,17 +115,19 @@ struct UpdateKernel {
   static constexpr int parts = 16;  ///< number of partial sums into which a block folds the sums of its threads
   static constexpr int max_blocks = 2048;
   static constexpr int slot_count = static_cast<int>(Rule::slots.size());
-  static constexpr int slot_places = slot_count > 0 ? slot_count : 1;  ///< at least 1: C++ has no empty arrays
+  static constexpr int slot_places = slot_count > 0 ? slot_count : 1;  ///< at least 1, because C++ has no empty arrays
   using Values = Pack<float, FlatShare::pack>;
 
   struct Shared {
-    double sums[threads];  ///< [thread] sum of l2_factor * w^2 before the update, if reports_l2
+    double sums[threads];  ///< [thread] if the step reports the L2 loss: the thread's sum of l2_factor * w^2 before the
+                           ///< update
     double of_part[parts];
     bool reports_l2, last_block;
   };
 
   FlatShare share{.max_blocks = max_blocks};
-  const float* gradients = nullptr;  ///< [share.count]; the mean gradients are these values times end.result_scale
+  const float* gradients = nullptr;  ///< [share.count]; the products of these values and end.result_scale are the mean
+                                     ///< gradients
   float* values = nullptr;           ///< [share.count]
   float* averages = nullptr;         ///< [share.count]; null: no moving averages
   float* slots[slot_places] = {};    ///< [slot_count][share.count]
@@ -134,7 +136,7 @@ struct UpdateKernel {
   const float* ratios = nullptr;         ///< [variable]: ratios (NormedRule) or UpdateFactors::kept (MatrixRule)
   const float* directions = nullptr;     ///< [share.count]: replaces gradients of orthogonal variables (MatrixRule)
   const ClippedNorm* clipped = nullptr;  ///< null: the gradient is not clipped
-  const ComputeCopyIndex* compute_copies = nullptr;  ///< [variable]; null: none
+  const ComputeCopyIndex* compute_copies = nullptr;  ///< [variable]; null: there is no compute copy
   double* block_sums = nullptr;                      ///< [max_blocks]
   StepTable table;
   StepEnd end;
@@ -145,7 +147,7 @@ struct UpdateKernel {
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {
     if constexpr (phase == update_phase) {
       const bool reports_l2 = table.header().reports_l2 != 0;
-      // Kept in `shared`, because no block may read the header after finish_block.
+      // This value is in `shared`, because no block may read the header after finish_block.
       if (thread == 0) shared.reports_l2 = reports_l2;
       if (reports_l2) shared.sums[thread] = l2_of_thread(block, thread);
       if (end.allows_update()) update(block, thread);
@@ -232,8 +234,8 @@ struct UpdateKernel {
       float of_element[slot_places] = {};
       for (int s = 0; s < slot_count; ++s) of_element[s] = elements.kept[s].at[k];
       float& value = elements.value.at[k];
-      // Applies the rule and the lookahead in the same order as update_element. A call of update_element would need
-      // local memory, because its pointer to the slow copy may be null.
+      // Applies the rule and the lookahead in the same order as update_element. This code does not call update_element,
+      // which would need local memory, because its pointer to the slow copy may be null.
       if (trains) Rule::update(scalars, of_variable, gradient.at[k], value, of_element);
       if (ahead) look_ahead(scalars, value, elements.slow.at[k]);
       update_copies(scalars, value, &elements.average.at[k], nullptr);

@@ -10,10 +10,11 @@
 //   CARILLON_HOST_DEVICE static void update(                           state: the slots of this element, [n]
 //       const StepScalars&, const UpdateFactors&, float gradient, float& value, float* state);
 //
-// `gradient` excludes L2 and weight decay: the rule adds factors.l2 * value and applies weight decay as its paper does.
-// The rule owns the scalars from first_rule_scalar to StepScalars::count - 1. The padding of the flat arrays holds
-// zeros, and `update` must keep zeros. Sums of products use std::fma only, so that every processor rounds in the same
-// way. No two rules have equal slot names, because the slot names identify the rule of a checkpoint.
+// `gradient` does not contain L2 and weight decay: the rule adds factors.l2 * value, and applies weight decay in the
+// way that its paper describes. The rule owns the scalars from first_rule_scalar to StepScalars::count - 1. The padding
+// of the flat arrays holds zeros, and `update` must keep zeros. Sums of products use std::fma only, so that every
+// processor rounds in the same way. No two rules have equal slot names, because the slot names identify the rule of a
+// checkpoint.
 #pragma once
 
 #include <cmath>
@@ -49,13 +50,15 @@ concept NormedRule = UpdateRule<R> && requires(const StepScalars& scalars, const
   { R::ratio(scalars, factors, 1.0, 1.0) } -> std::same_as<double>;
 };
 
-/// A rule that treats some variables as matrices. If factors.orthogonal, the optimiser orthogonalises `direction`
-/// (declared as for a NormedRule) with newton_schulz.h, and `update` receives the result in place of the gradient.
+/// A rule that treats some variables as matrices. If factors.orthogonal is true, the optimiser orthogonalises
+/// `direction` with newton_schulz.h, and `update` receives the result in place of the gradient. `direction` is declared
+/// as for a NormedRule.
 template <typename R>
 concept MatrixRule = UpdateRule<R> && R::orthogonalizes;
 
-/// Whether a rule applies weight decay only to matrices. A group can still set the decay of a vector, and with
-/// no_decay_exclusion in OptimizerSettings::decay_exclude the rule decays all variables. Declared as:
+/// True if a rule applies weight decay only to matrices. A group can still set the decay of a vector. If
+/// OptimizerSettings::decay_exclude contains no_decay_exclusion, the rule decays all variables. The rule declares this
+/// as:
 ///   static constexpr bool decays_vectors = false;                     absent: it decays all variables
 template <typename R>
 inline constexpr bool decays_matrices_only = [] {
@@ -63,7 +66,7 @@ inline constexpr bool decays_matrices_only = [] {
   return false;
 }();
 
-/// A rule that updates each element independently of all others.
+/// A rule that updates each element independently of all other elements.
 template <typename R>
 concept ElementwiseRule = UpdateRule<R> && !NormedRule<R> && !MatrixRule<R>;
 
@@ -77,7 +80,7 @@ struct Squares {
   }
 };
 
-/// A variable's ratio; 1 if the variable has no ratio or if one of the norms is 0.
+/// Returns the variable's ratio, or 1 if the variable has no ratio or one of the norms is 0.
 template <NormedRule Rule>
 CARILLON_HOST_DEVICE inline float ratio_of(const StepScalars& scalars, const UpdateFactors& factors,
                                            const Squares& squares) {
@@ -85,12 +88,14 @@ CARILLON_HOST_DEVICE inline float ratio_of(const StepScalars& scalars, const Upd
   return static_cast<float>(Rule::ratio(scalars, factors, std::sqrt(squares.value), std::sqrt(squares.direction)));
 }
 
-/// The factor sqrt(out) / |w| that normalises the weights w; 1 if |w| is 0. `squares`: the sums over the variable w.
+/// Returns the factor sqrt(out) / |w| that normalises the weights w, or 1 if |w| is 0. `squares`: the sums over the
+/// variable w.
 CARILLON_HOST_DEVICE inline float normalizing_factor(std::int64_t out, const Squares& squares) {
   return squares.value > 0.0 ? static_cast<float>(std::sqrt(static_cast<double>(out) / squares.value)) : 1.0f;
 }
 
-/// The step's scalars for one variable. The updates of the variable are counted from the first step that trains it.
+/// Computes the step's scalars for one variable. The updates of the variable are counted from the first step that
+/// trains it.
 template <UpdateRule Rule>
 CARILLON_HOST_DEVICE inline StepScalars scalars_of(const StepScalars& of_step, const UpdateFactors& factors) {
   StepScalars scalars = of_step;
@@ -98,8 +103,8 @@ CARILLON_HOST_DEVICE inline StepScalars scalars_of(const StepScalars& of_step, c
   return scalars;
 }
 
-/// Applies the lookahead and the moving average to one element. Only these two change a frozen variable. `average`:
-/// null without moving averages. `slow`: null unless looks_ahead is true.
+/// Applies the lookahead and the moving average to one element. A frozen variable changes only by these two. `average`
+/// is null if there are no moving averages. `slow` is null if looks_ahead is false.
 CARILLON_HOST_DEVICE inline void update_copies(const StepScalars& scalars, float& value, float* average, float* slow) {
   if (slow != nullptr) look_ahead(scalars, value, *slow);
   if (average != nullptr) *average = std::fma(scalars.at[average_decay_scalar] - 1.0f, *average - value, *average);

@@ -18,7 +18,7 @@
 namespace carillon {
 namespace {
 
-/// The file of a process's descriptor: "/dev/pts/3", "pipe:[4711]"; empty: unknown.
+/// Returns the file of a process's descriptor: "/dev/pts/3" or "pipe:[4711]". Returns an empty text if it is unknown.
 std::string stream_of(pid_t process, int descriptor) {
   std::error_code error;
   return std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", process, descriptor), error).string();
@@ -30,7 +30,7 @@ bool is_of_a_rank(pid_t process) {
          std::string::npos;
 }
 
-/// The parent of the process; 0: unknown.
+/// Returns the parent of the process, or 0 if it is unknown.
 pid_t parent_of(pid_t process) {
   std::istringstream file(process_file(process, "status"));
   for (std::string line; std::getline(file, line);) {
@@ -50,7 +50,7 @@ bool reaches_terminal(int descriptor) {
   if (!is_of_a_rank(rank)) return ::isatty(descriptor) != 0;
   const std::string own = stream_of(rank, descriptor);
   pid_t launcher = parent_of(rank);
-  // A wrapper script may have started the rank.
+  // The rank's parent may be a wrapper script.
   for (; launcher > 0 && is_of_a_rank(launcher); launcher = parent_of(launcher)) rank = launcher;
   return launcher > 0 && !own.empty() && stream_of(rank, descriptor) == own &&
          is_terminal(stream_of(launcher, descriptor));

@@ -10,8 +10,8 @@
 namespace carillon {
 
 /// True if output to `descriptor` (stdout or stderr) appears on a terminal. Open MPI gives each rank a pseudo-terminal
-/// as stdout and a pipe as stderr. If the rank still has the streams that Open MPI gave it, the function tests the
-/// launcher's stream instead. If the launcher runs on another host, the result is false.
+/// as stdout and a pipe as stderr. If the rank still uses these two streams, the function tests the launcher's stream
+/// instead. If the launcher runs on another host, the result is false.
 bool reaches_terminal(int descriptor);
 
 /// Shows how far a run is: a bar on a terminal, otherwise a line every minute.
@@ -30,16 +30,16 @@ class Progress {
     Form form = Form::lines;
   };
 
-  /// Shows a run of the steps [first_step, last_step) that starts at `now`. The bar of a resumed run begins at
+  /// Shows a run that starts at `now` and takes the steps [first_step, last_step). The bar of a resumed run begins at
   /// first_step / last_step. `unit`: the name of a step in the output.
   Progress(std::int64_t first_step, std::int64_t last_step, Output output, Clock::time_point now = Clock::now(),
            std::string_view unit = "step");
 
   /// Changes the end of the run.
   void set_last_step(std::int64_t last_step) { last_step_ = last_step; }
-  /// Shows that `step` steps are done. `loss`: the total loss, shown in the bar; nullopt: unknown.
+  /// Shows that `step` steps are done. `loss`: the total loss, which the bar shows; nullopt: unknown.
   void update(std::int64_t step, std::optional<double> loss, Clock::time_point now = Clock::now());
-  /// Removes the bar before other output; the next update may draw it again.
+  /// Removes the bar before other output. The next update may draw the bar again.
   void clear();
 
   /// True if this process has drawn a bar, which has no line end, on the terminal. A signal handler may call this.
@@ -55,20 +55,20 @@ class Progress {
   Clock::time_point started_, due_;
 };
 
-/// Chooses a bar on stdout if stdout reaches a terminal (reaches_terminal), else a bar on stderr if stderr reaches a
-/// terminal, else lines on stderr. There is no bar on a dumb terminal.
+/// Chooses where to show progress. If stdout reaches a terminal (reaches_terminal), chooses a bar on stdout. If only
+/// stderr reaches a terminal, chooses a bar on stderr. Otherwise, and on a dumb terminal, chooses lines on stderr.
 Progress::Output progress_output();
 
-/// "12 s", "34 min", "5 h 06 min"
+/// Returns a duration as text: "12 s", "34 min", "5 h 06 min".
 std::string duration_text(double seconds);
 
-/// "2026-11-20 04:22:00.123456: step 10, loss = 4.64 (839.8 examples/sec; 0.152 sec/batch)", local time.
+/// Returns "2026-11-20 04:22:00.123456: step 10, loss = 4.64 (839.8 examples/sec; 0.152 sec/batch)" with local time.
 /// `step_seconds`: seconds of one synchronous step. sec/batch is step_seconds / tower_count, as the reference prints
 /// it.
 std::string step_line(std::chrono::system_clock::time_point time, std::int64_t step, double loss,
                       double examples_per_second, double step_seconds, int tower_count);
 
-/// "warning: <line>" on stderr.
+/// Prints "warning: <line>" on stderr.
 void print_warning(const std::string& line);
 
 /// Prints the lines of a run on stdout and stderr, and its progress between them.

@@ -34,7 +34,7 @@ std::string line_of(const Json& json) {
   return printable_json(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-/// The members at the beginning of each report.
+/// Returns the members at the beginning of each report.
 Json json_of(const EvaluatedNetwork& network) {
   return {{"checkpoint", network.checkpoint},
           {"model", network.model},
@@ -42,8 +42,8 @@ Json json_of(const EvaluatedNetwork& network) {
           {"values", network.values}};
 }
 
-/// Returns `object` as text, for people and line-based tools: each member, and each element of a list, is on its own
-/// line. U+FFFD replaces bytes that are not UTF-8.
+/// Returns `object` as text that people and line-based tools can read: each member, and each element of a list, is on
+/// its own line. U+FFFD replaces bytes that are not UTF-8.
 std::string json_lines(const Json& object) {
   std::string text;
   for (const auto& [name, value] : object.items()) {
@@ -79,7 +79,8 @@ Json json_of(const EvaluationReport& report, std::size_t label) {
 
 std::string cell(const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; }
 
-/// A line of the CSV report. `name`: name of a class, or "total". `last`: the last cell, with the comma before it.
+/// Returns a line of the CSV report. `name`: name of a class, or "total". `last`: the last cell, with the comma before
+/// it.
 std::string csv_line(const std::string& name, const ClassCounts& one, std::span<const std::int64_t> predicted,
                      const std::string& last) {
   std::string line = fmt::format("{},{},{},{},{},{}", csv_field(name), one.support, one.predicted, one.correct,
@@ -147,9 +148,9 @@ void write_report(const std::filesystem::path& path, const EvaluationReport& rep
 
 namespace {
 
-/// `value` as JSON: whole numbers, such as counts, have no decimal point; NaN becomes null.
+/// Returns `value` as JSON. Whole numbers, such as counts, have no decimal point. NaN becomes null.
 Json json_of(double value) {
-  constexpr double most = 1e15;  // smaller whole numbers are exact in a double
+  constexpr double most = 1e15;  // a double represents smaller whole numbers exactly
   if (!std::isfinite(value)) return nullptr;
   if (value == std::floor(value) && std::abs(value) < most) return static_cast<std::int64_t>(value);
   return value;

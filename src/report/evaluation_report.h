@@ -19,13 +19,13 @@
 
 namespace carillon {
 
-/// The name of output `i` (a class, label or number), or the text of `i` if `names` has no such entry.
+/// Returns the name of output `i` (a class, label or number). If `names` has no such entry, returns `i` as text.
 inline std::string name_or_number(std::span<const std::string> names, std::size_t i) {
   return i < names.size() ? names[i] : std::to_string(i);
 }
 
-/// A score as text. The text has 4 decimals, or 5 significant digits if the number is small or large. NaN becomes a
-/// dash.
+/// Returns a score as text with 4 decimals. If the number is small or large, the text has 5 significant digits instead.
+/// NaN becomes a dash.
 inline std::string score_text(double value) {
   constexpr double small = 1e-3, large = 1e4;
   const double size = std::abs(value);
@@ -33,7 +33,7 @@ inline std::string score_text(double value) {
   return size != 0.0 && (size < small || size >= large) ? fmt::format("{:.5g}", value) : fmt::format("{:.4f}", value);
 }
 
-/// "97.10 %"
+/// Returns a percentage: "97.10 %".
 inline std::string percent_text(double share) { return fmt::format("{:.2f} %", 100.0 * share); }
 
 /// The network that an evaluation used.
@@ -46,10 +46,10 @@ struct EvaluatedNetwork {
 
 /// Checks that the file that an option names can be written. Changes nothing. Call it before a long computation.
 /// `option`: name of the option without dashes. `ending`: required extension of the file name, with its dot; empty:
-/// any. Errors: usage (another ending), io. The message names the option.
+/// any. Errors: usage (the file name has another ending), io. The message names the option.
 void check_output_place(std::string_view option, const std::filesystem::path& path, std::string_view ending = {});
 
-/// The evaluation of a classifier by class.
+/// The results of a classifier's evaluation for each class.
 struct EvaluationReport {
   EvaluatedNetwork network;
   ConfusionMatrix counts;
@@ -60,13 +60,13 @@ struct EvaluationReport {
 
 enum class ReportForm { json, csv, html };
 
-/// The report format for the extension of the file name. Errors: usage (another extension).
+/// Returns the report format for the extension of the file name. Errors: usage (the extension is unknown).
 ReportForm report_form(const std::filesystem::path& path);
 
-/// One JSON object with one line per name; a list has one line per element.
+/// Returns one JSON object with one line per name. In a list, each element has one line.
 std::string json_text(const EvaluationReport& report);
-/// A CSV file (RFC 4180) with one line per class and a last line for all classes. `class_names`: as in
-/// EvaluationReport. If there is a `loss`, it is in the last column of the last line.
+/// Returns a CSV file (RFC 4180) with one line per class. The last line is for all classes together. `class_names`: as
+/// in EvaluationReport. If there is a `loss`, it is in the last column of the last line.
 std::string csv_text(const ConfusionMatrix& counts, std::span<const std::string> class_names = {},
                      std::optional<double> loss = std::nullopt);
 
@@ -75,11 +75,11 @@ void check_report_place(const std::filesystem::path& path);
 
 inline constexpr std::size_t max_report_bytes = std::size_t{1} << 30;
 
-/// Writes the whole report or nothing. The format must not be html. Errors: as check_report_place; usage (more than
-/// max_report_bytes).
+/// Writes the whole report or, after an error, nothing. The format must not be html. Errors: as check_report_place;
+/// usage (the report has more than max_report_bytes bytes).
 void write_report(const std::filesystem::path& path, const EvaluationReport& report);
 
-/// The evaluation of a task that is not classification: its scores, and the results of each output.
+/// The evaluation of a task that is not a classification: its scores, and the results of each output.
 struct TaskReport {
   EvaluatedNetwork network;
   std::string row_name;  ///< kind of a row of the table: "label" or "number"
@@ -89,12 +89,13 @@ struct TaskReport {
   std::vector<std::string> names;  ///< names of the rows; empty: reports show their numbers
 };
 
-/// One JSON object with one line per name; the rows are the list "<row_name>s".
+/// Returns one JSON object with one line per name. The rows are the list "<row_name>s".
 std::string json_text(const TaskReport& report);
-/// A CSV file (RFC 4180): one line per row. An empty cell means that there is no result.
+/// Returns a CSV file (RFC 4180) with one line per row. An empty cell means that there is no result.
 std::string csv_text(const TaskReport& report);
 
-/// Writes the whole report or nothing: JSON or CSV by the extension. Errors: io; usage (more than max_report_bytes).
+/// Writes the whole report or, after an error, nothing. The extension selects JSON or CSV. Errors: io; usage (the
+/// report has more than max_report_bytes bytes).
 void write_report(const std::filesystem::path& path, const TaskReport& report);
 
 }  // namespace carillon

@@ -29,11 +29,11 @@ struct NewName {
   bool is_first;  ///< true if the directory has no other event file
 };
 
-/// The time in the name of a new file: the present time, but later than the time in every file name in the directory.
-/// TensorBoard reads files in the order of their names. A quick restart, or a clock that was set back, must not change
-/// the order.
+/// Returns the time for the name of a new file. It is the present time, but always later than the time in every file
+/// name in the directory. TensorBoard reads files in the order of their names. A quick restart, or a clock that was set
+/// back, must not change the order.
 NewName next_name(const std::filesystem::path& directory) {
-  constexpr std::int64_t max_seconds = 9'999'999'999;  // 10 digits; Carillon writes no longer numbers
+  constexpr std::int64_t max_seconds = 9'999'999'999;  // 10 digits, because Carillon does not write longer numbers
   NewName next{static_cast<std::int64_t>(seconds_since_1970()), true};
   std::error_code error;
   for (std::filesystem::directory_iterator entry(directory, error); !error && entry != end(entry);
@@ -56,8 +56,9 @@ struct EventWriter::File {
   AppendLog log;
   std::string beginning{}, buffer{};
 
-  /// Makes the events in the buffer the beginning of the file: they precede all other events. Without START,
-  /// TensorBoard would show the events of the stopped run for the repeated steps as well.
+  /// Makes the events in the buffer the beginning of the file: they precede all other events. They contain START.
+  /// Without START, TensorBoard would show two events for each repeated step, because it would not drop the events of
+  /// the stopped run.
   void begin() {
     beginning.swap(buffer);
     flush();
@@ -87,7 +88,7 @@ EventWriter::EventWriter(const std::filesystem::path& train_dir, std::int64_t fi
   event::Event version;
   version.set_file_version("brain.Event:2");
   file_->add(version);
-  if (first_step > 0 || !is_first) {  // step 0 and an older file: an earlier run was killed before its first
+  if (first_step > 0 || !is_first) {  // at step 0 with an older file: an earlier run was killed before its first
                                       // checkpoint, and this run repeats its steps
     event::Event start;
     start.set_step(first_step);
@@ -149,7 +150,7 @@ void EventWriter::text(const std::string& tag, std::int64_t step, const std::str
   summary.set_tag(tag);
   summary.mutable_metadata()->mutable_plugin_data()->set_plugin_name("text");
   summary.mutable_tensor()->set_dtype(dt_string);
-  summary.mutable_tensor()->mutable_tensor_shape();  // a shape without dimensions: the tensor is one text
+  summary.mutable_tensor()->mutable_tensor_shape();  // a shape without dimensions means that the tensor is one text
   summary.mutable_tensor()->add_string_val(markdown);
   file_->add(what);
 }

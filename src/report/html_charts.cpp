@@ -18,7 +18,7 @@ struct Range {
   double step = 0.2;  ///< distance between two ticks
 };
 
-/// The distance between ticks: 1, 2 or 5 times a power of ten, about `range` / `count`.
+/// Returns the distance between ticks: 1, 2 or 5 times a power of ten, and about `range` / `count`.
 double tick_step(double range, int count) {
   const double power = std::pow(10.0, std::floor(std::log10(range / count)));
   for (const double factor : {1.0, 2.0, 5.0}) {
@@ -27,11 +27,11 @@ double tick_step(double range, int count) {
   return 10.0 * power;
 }
 
-/// A range that contains the values and begins and ends at ticks.
+/// Returns a range that contains the values. The range begins and ends at ticks.
 Range range_around(double low, double high) {
   if (!(high > low)) {
     const double margin = low == 0.0 ? 1.0 : std::abs(low) * 0.1;
-    const bool is_share = low >= 0.0 && high <= 1.0;  // for example, an accuracy
+    const bool is_share = low >= 0.0 && high <= 1.0;  // for example, if the values are accuracies
     low -= margin;
     high = is_share ? std::min(high + margin, 1.0) : high + margin;
   }
@@ -40,7 +40,7 @@ Range range_around(double low, double high) {
   return {std::floor(low / step + 1e-9) * step, std::ceil(high / step - 1e-9) * step, step};
 }
 
-/// The text of a tick. Ticks at the distance `step` have different texts.
+/// Returns the text of a tick. At the distance `step`, two ticks never have the same text.
 std::string tick_text(double value, double step) {
   constexpr double small = 1e-4, thousand = 1e3, million = 1e6;
   if (std::abs(value) < step * 1e-6) return "0";
@@ -54,7 +54,7 @@ std::string tick_text(double value, double step) {
   return fmt::format("{:.{}f}{}", value / unit, decimals, sign);
 }
 
-/// Maps values to places in a figure.
+/// Maps values to positions in a figure.
 class Axes {
  public:
   Axes(const Area& area, const Range& x, const Range& y) : area_(area), x_(x), y_(y) {}
@@ -67,7 +67,7 @@ class Axes {
   }
   const Area& area() const { return area_; }
 
-  /// Grid lines with the numbers of the y axis.
+  /// Draws grid lines, with the numbers of the y axis.
   std::string y_grid() const {
     std::string svg;
     for (int i = 0; y_.low + i * y_.step <= y_.high + y_.step * 1e-6; ++i) {
@@ -79,7 +79,7 @@ class Axes {
     return svg;
   }
 
-  /// The ticks, numbers and title of the x axis.
+  /// Draws the ticks, the numbers and the title of the x axis.
   std::string x_ticks(const std::string& title) const {
     std::string svg;
     for (int i = 0; x_.low + i * x_.step <= x_.high + x_.step * 1e-6; ++i) {
@@ -99,7 +99,7 @@ class Axes {
 
   std::string grid(const std::string& x_title) const { return y_grid() + x_ticks(x_title) + x_axis(); }
 
-  /// A dashed line from the low to the high end of both axes.
+  /// Draws a dashed line from the low end to the high end of both axes.
   std::string diagonal() const {
     return fmt::format(R"(<line class="mark" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>)", x(x_.low), y(y_.low),
                        x(x_.high), y(y_.high));
@@ -132,7 +132,7 @@ std::string drawn(const ChartLine& line, const Axes& axes) {
   return fmt::format(R"(<polyline class="{}" points="{}"/>)", kind, places) + marks;
 }
 
-/// Every k-th number; k is the smallest number that selects at most `count` numbers.
+/// Selects every k-th number. k is the smallest number for which at most `count` numbers are selected.
 std::vector<PredictedNumber> spaced(std::span<const PredictedNumber> numbers, std::size_t count) {
   const std::size_t distance = (numbers.size() + count - 1) / count;
   std::vector<PredictedNumber> kept;

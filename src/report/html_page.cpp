@@ -171,7 +171,7 @@ PageSection curve_section(const PageFacts& facts, const std::vector<ShownScore>&
   return section;
 }
 
-/// ✓ or ✗, for people and for screen readers.
+/// Returns ✓ or ✗, with a text for screen readers.
 std::string_view mark_of(bool is_right) {
   return is_right ? "✓<span class=\"hidden\"> right</span> " : "✗<span class=\"hidden\"> wrong</span> ";
 }

@@ -22,8 +22,10 @@ struct ConfusedPair {
 /// The counts of a confusion matrix. The memory of the counts grows with the number of records, not with the number of
 /// pairs of classes.
 struct Confusions {
-  std::map<std::pair<std::size_t, std::size_t>, std::int64_t> cells;  ///< (true, predicted) -> records
-  std::vector<ConfusedPair> pairs;                                    ///< mistakes, the most frequent first
+  std::map<std::pair<std::size_t, std::size_t>, std::int64_t> cells;  ///< number of records for each pair (true class,
+                                                                      ///< predicted class)
+  std::vector<ConfusedPair> pairs;                                    ///< the mistakes; the most frequent mistake is
+                                                                      ///< the first
 
   explicit Confusions(const std::vector<Prediction>& predictions) {
     for (const Prediction& one : predictions) {
@@ -68,14 +70,15 @@ class Sections {
   Confusions confusions_;
 };
 
-/// The classes in the matrix, in ascending order.
+/// Returns the classes in the matrix, in ascending order.
 std::vector<std::size_t> Sections::matrix_classes() const {
   std::vector<std::size_t> all(results_.classes.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   if (all.size() <= max_matrix_classes) return all;
   std::vector<std::size_t> candidates;
   for (const ConfusedPair& pair : confusions_.pairs) candidates.insert(candidates.end(), {pair.truth, pair.predicted});
-  candidates.insert(candidates.end(), all.begin(), all.end());  // fills the matrix if fewer classes are confused
+  candidates.insert(candidates.end(), all.begin(), all.end());  // if fewer classes are confused, adds other classes to
+                                                                // fill the matrix
   std::set<std::size_t> shown;
   for (auto label = candidates.begin(); shown.size() < max_matrix_classes; ++label) shown.insert(*label);
   return {shown.begin(), shown.end()};
@@ -239,7 +242,7 @@ constexpr ScoreText number_score_texts[] = {
     {"mae", "Mean absolute error", "mean over the numbers; lower is better"},
     {"rmse", "Root mean squared error", "mean over the numbers; lower is better"}};
 
-/// A value in the unit of a number, as text.
+/// Returns a value as text, in the unit of the number.
 std::string number_text(double number) { return fmt::format("{:.5g}", number); }
 
 std::string charts(const RegressionMetric& metric, std::span<const std::string> names) {

@@ -95,7 +95,7 @@ int AppendLog::open(bool exclusive) {
   const bool is_file = is_known && S_ISREG(status.st_mode);
   if (is_file || error == EEXIST) return error;
   descriptor_ = Descriptor();
-  if (error == 0 || error == ENXIO) {  // ENXIO: a FIFO without a reader
+  if (error == 0 || error == ENXIO) {  // ENXIO: the file is a FIFO without a reader
     warn(fmt::format("{}: is not a regular file", path_.string()));
   } else {
     warn("open", error);
@@ -112,7 +112,7 @@ bool AppendLog::append(std::string_view bytes) {
   }
   const int error = write_all(descriptor_.get(), std::as_bytes(std::span(bytes)));
   if (error == 0) return true;
-  // Removes the incomplete entry: readers would stop there and miss all later entries.
+  // Removes the incomplete entry. Otherwise readers would stop there and miss all later entries.
   if (::ftruncate(descriptor_.get(), before.st_size) != 0) descriptor_ = Descriptor();
   warn("write", error);
   return false;
@@ -129,12 +129,12 @@ void AppendLog::warn(std::string_view action, int error) {
 
 namespace {
 
-/// The step of a line; nullopt if the line is not an object with a step.
+/// Returns the step of a line. Returns nullopt if the line is not an object with a step.
 std::optional<double> step_of(const nlohmann::json& record) {
   return record.is_object() ? number_in(record, "step") : std::nullopt;
 }
 
-/// The offset after the last line of a step before `first_step`.
+/// Returns the offset after the last line of a step before `first_step`.
 std::uint64_t end_of_earlier_lines(const std::filesystem::path& path, std::int64_t first_step) {
   if (first_step <= 0) return 0;
   LinesFromEnd lines(path);
@@ -151,7 +151,7 @@ void drop_later_lines(const std::filesystem::path& path, std::int64_t first_step
   if (type == std::filesystem::file_type::none) {
     fail(ExitCode::io, "cannot look at {}: {}", path.string(), error.message());
   }
-  if (type != std::filesystem::file_type::regular) return;  // AppendLog::open reports the error
+  if (type != std::filesystem::file_type::regular) return;  // the error is ignored, because AppendLog::open reports it
   const std::uint64_t kept_bytes = end_of_earlier_lines(path, first_step);
   if (std::filesystem::file_size(path, error) == kept_bytes && !error) return;
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
@@ -169,7 +169,7 @@ MetricsWriter::MetricsWriter(const std::filesystem::path& train_dir, std::int64_
     drop_later_lines(train_dir / "metrics.jsonl", first_step);
   } catch (const Error& error) {
     log_.warn(error.what());
-    return;  // does not open the file, because it still contains lines of steps that this run will repeat
+    return;  // does not open the file, which still contains lines of steps that this run will repeat
   }
   log_.open(false);
 }
@@ -207,7 +207,7 @@ std::optional<Score> logged_score(const std::filesystem::path& train_dir, std::i
       if (of_line != static_cast<double>(step)) continue;
       if (const std::optional<Score> score = score_in(record, form, evaluation_prefix)) return score;
     }
-  } catch (const Error&) {  // an unreadable file counts as a file without the score
+  } catch (const Error&) {  // if the file cannot be read, it counts as a file without the score
   }
   return std::nullopt;
 }
@@ -217,11 +217,12 @@ std::vector<StepScore> logged_scores(const std::filesystem::path& train_dir, std
   Score unknown = form;
   unknown.value = std::numeric_limits<double>::quiet_NaN();
   const std::string name = score_fields(form, evaluation_prefix).front().name;
-  std::vector<StepScore> found;  // scores, from the last line of the file to the first
+  std::vector<StepScore> found;  // the scores, from the last line of the file to the first line
   try {
     LinesFromEnd lines(train_dir / "metrics.jsonl");
     while (const auto line = lines.next()) {
-      // Skips lines that cannot contain the score before they are parsed: most lines describe steps, not evaluations.
+      // Skips lines that cannot contain the score without parsing them, because most lines describe steps and not
+      // evaluations.
       if (line->text.find(name) == std::string::npos) continue;
       const nlohmann::json record = nlohmann::json::parse(line->text, nullptr, false);
       const std::optional<double> of_line = step_of(record);
@@ -230,7 +231,7 @@ std::vector<StepScore> logged_scores(const std::filesystem::path& train_dir, std
       if (!found.empty() && found.back().step <= step) continue;
       found.push_back({step, score_in(record, form, evaluation_prefix).value_or(unknown)});
     }
-  } catch (const Error&) {  // an unreadable file counts as a missing file
+  } catch (const Error&) {  // if the file cannot be read, it counts as a missing file
     return {};
   }
   return {found.rbegin(), found.rend()};
@@ -261,14 +262,14 @@ std::optional<PacePoint> logged_pace(const std::filesystem::path& train_dir, std
       return PacePoint{
           .step = *step, .schedule_step = at, .last_step = *planned, .seconds = seconds, .time_budget = budget};
     }
-  } catch (const Error&) {  // an unreadable file counts as a missing file
+  } catch (const Error&) {  // if the file cannot be read, it counts as a missing file
   }
   return std::nullopt;
 }
 
 namespace {
 
-/// The step of a line: a whole number that a float64 represents exactly.
+/// Returns the step of a line, which is a whole number that a float64 represents exactly.
 std::optional<std::int64_t> step_in(const nlohmann::json& object) {
   constexpr double most = 9007199254740992.0;  // 2^53
   const std::optional<double> step = number_in(object, "step");
@@ -318,7 +319,7 @@ LearningCurves read_learning_curves(const std::filesystem::path& train_dir, std:
       const nlohmann::json json = nlohmann::json::parse(line->text, nullptr, false);
       if (json.is_object()) add(json, loss_name, curves);
     }
-  } catch (const Error&) {  // an unreadable file counts as a missing file
+  } catch (const Error&) {  // if the file cannot be read, it counts as a missing file
     return {};
   }
   std::ranges::reverse(curves.loss);

@@ -1,7 +1,7 @@
-// Writes and reads `metrics.jsonl`: one JSON object per line. Fields: docs/developer-guide/file-formats.md. Learning
-// curves are read from it.
+// Writes and reads `metrics.jsonl`: one JSON object per line. Fields: docs/developer-guide/file-formats.md. It also
+// reads learning curves from this file.
 //
-// A Field is a named value. The options that a checkpoint stores are fields, too.
+// A Field is a named value. The options that a checkpoint stores are also fields.
 #pragma once
 
 #include <cstdint>
@@ -29,29 +29,31 @@ struct Field {
   FieldValue value;
 };
 
-/// `value` as JSON. null replaces NaN and infinities; U+FFFD replaces bytes that are not UTF-8.
+/// Returns `value` as JSON. null replaces NaN and infinities, and U+FFFD replaces bytes that are not UTF-8.
 std::string json_text(const FieldValue& value);
 
-/// A JSON object on one line with its names in alphabetical order.
+/// Returns a JSON object on one line. Its names are in alphabetical order.
 std::string json_text(const std::vector<Field>& fields);
 
-// Scores as named fields of a JSON object, for metrics.jsonl and for the options in a checkpoint.
+// Functions that convert scores to and from named fields of a JSON object. metrics.jsonl and the options in a
+// checkpoint contain such fields.
 
-/// The fields that store a score: the two counts if the score is a ratio, otherwise its value. The names begin with
-/// `prefix`.
+/// Returns the fields that store a score: if the score is a ratio, its two counts, otherwise its value. The names begin
+/// with `prefix`.
 std::vector<Field> score_fields(const Score& score, std::string_view prefix);
 
-/// Reads the fields that `score_fields` writes for a score with the names of `form`. Returns nullopt if a field is
-/// missing or not a number, or if the denominator of the ratio is 0.
+/// Reads the fields that `score_fields` writes for a score. The score has the same names as `form`. Returns nullopt if
+/// a field is missing or not a number, or if the denominator of the ratio is 0.
 std::optional<Score> score_in(const nlohmann::json& object, const Score& form, std::string_view prefix);
 
-/// The counts of a ratio, such as "9840/10000"; empty if the score is not a ratio.
+/// Returns the counts of a ratio, such as "9840/10000", or an empty text if the score is not a ratio.
 std::string counts_text(const Score& score);
 
-/// A log file to which whole entries are appended. Its errors never stop the run. EventWriter also uses this class.
+/// A log file to which the program appends whole entries. An error of the file never stops the run. EventWriter also
+/// uses this class.
 class AppendLog {
  public:
-  /// `warn` is called with the first error of opening or writing.
+  /// Calls `warn` with the first error that occurs when the file is opened or written.
   AppendLog(std::filesystem::path path, std::function<void(const std::string&)> warn);
 
   /// Opens the file, and creates it if it is missing. With `exclusive`, the file must be missing. Returns 0 or errno.
@@ -62,7 +64,7 @@ class AppendLog {
   /// in the file, and the next append tries to write its own bytes.
   bool append(std::string_view bytes);
 
-  /// The first call passes the cause to `warn`; later calls do nothing.
+  /// The first call passes the cause to `warn`. Later calls do nothing.
   void warn(const std::string& cause);
 
  private:
@@ -102,26 +104,26 @@ struct StepScore {
 /// The prefix of the names of an evaluation's fields.
 inline constexpr std::string_view evaluation_prefix = "eval_";
 
-/// Reads the score of the last evaluation of `step` from `train_dir/metrics.jsonl`. The score has the names of `form`.
-/// Returns nullopt if there is no such line or the file cannot be read.
+/// Reads the score of the last evaluation of `step` from `train_dir/metrics.jsonl`. The score has the same names as
+/// `form`. Returns nullopt if there is no such line or the file cannot be read.
 std::optional<Score> logged_score(const std::filesystem::path& train_dir, std::int64_t step, const Score& form);
 
 /// Reads the scores of all evaluations up to `last_step` from `train_dir/metrics.jsonl`, in the order of the file. The
-/// scores have the names of `form`. A score that is not a number becomes NaN. If a step has several lines, only the
-/// last line counts. Returns an empty list if the file cannot be read.
+/// scores have the same names as `form`. A score that is not a number becomes NaN. If a step has several lines, only
+/// the last line counts. Returns an empty list if the file cannot be read.
 std::vector<StepScore> logged_scores(const std::filesystem::path& train_dir, std::int64_t last_step, const Score& form);
 
-/// The pace of a run with --time-budget from `step` on. The run moves evenly through the rest of its schedule, so that
-/// the schedule ends at `last_step`.
+/// A point from which a run with --time-budget continues at a new pace. The run moves evenly through the rest of its
+/// schedule, so that the schedule ends at `last_step`.
 struct PacePoint {
   std::int64_t step = 0;
   double schedule_step = 0.0;  ///< position in the schedule at `step`
   std::int64_t last_step = 0;  ///< global step at which the run will end
-  double seconds = 0.0;        ///< time that all starts of the run used before `step`
+  double seconds = 0.0;        ///< time that the run used before `step`, over all its starts
   double time_budget = 0.0;    ///< --time-budget
 };
 
-/// The fields of the line for the point in metrics.jsonl.
+/// Returns the fields of the point's line in metrics.jsonl.
 std::vector<Field> pace_fields(const PacePoint& point);
 
 /// Reads the last pace point up to `last_step` from `train_dir/metrics.jsonl`. Returns nullopt if there is none or the
@@ -137,15 +139,17 @@ struct CurvePoint {
 struct LearningCurves {
   struct Evaluation {
     std::int64_t step = 0;
-    std::map<std::string, double, std::less<>> scores = {};  ///< values by name in logs (Score::logged_as)
+    std::map<std::string, double, std::less<>> scores = {};  ///< the values of each score, by the score's name in logs
+                                                             ///< (Score::logged_as)
   };
 
-  std::vector<CurvePoint> loss;  ///< training loss without L2, or with L2 if a line lacks the task's loss
+  std::vector<CurvePoint> loss;  ///< training loss without L2; if a line does not contain the task's loss, the loss
+                                 ///< with L2
   std::vector<CurvePoint> learning_rate;
   std::vector<Evaluation> evaluations;
 
   bool is_empty() const { return loss.empty() && evaluations.empty(); }
-  /// The points of the evaluation score with this name.
+  /// Returns the points of the evaluation score with this name.
   std::vector<CurvePoint> of_score(std::string_view logged_name) const;
 };
 

@@ -19,7 +19,8 @@ namespace {
 
 std::string probability_text(double probability) { return fmt::format("{:.6g}", probability); }
 
-/// A number in its unit. Records and networks store standardised float32 numbers, so more digits would be noise.
+/// Returns a number in its unit as text. Records and networks store standardised float32 numbers, so more digits would
+/// be noise.
 std::string number_text(double number, const NumberScale& scale) {
   constexpr int digits = 6, most = 20;
   const int decimals = std::min(digits - static_cast<int>(std::floor(std::log10(scale.deviation))), most);
@@ -122,7 +123,7 @@ void write_predictions(const std::filesystem::path& path, const PredictionTable&
 
 namespace {
 
-/// A name for one line of a tile: spaces replace line breaks.
+/// Returns a name for one line of a tile. Spaces replace line breaks.
 std::string line_of(std::string name) {
   for (char& c : name) c = c == '\n' ? ' ' : c;
   return name;

@@ -10,7 +10,8 @@
 namespace carillon {
 namespace {
 
-constexpr double min_seconds_in_words = 120.0;  // from this number of seconds on, a text in minutes is easier to read
+constexpr double min_seconds_in_words = 120.0;  // from this number of seconds on, a text that states minutes is easier
+                                                // to read
 
 std::string head_line(std::string_view name, const std::string& value, const std::string& aside) {
   return fmt::format("{:<15}{:>12}  {}", name, value, aside);
@@ -21,7 +22,7 @@ std::string time_line(std::string_view name, double seconds, double total, const
                      aside.empty() ? "" : "  " + aside);
 }
 
-/// Text about the time that ranks waited for other ranks, in steps that took `seconds`.
+/// Returns a text about the time that ranks waited for other ranks. The steps took `seconds` in total.
 std::string rank_wait_line(const std::vector<double>& rank_work, double seconds, double total) {
   const auto waited = [&](double work) { return std::max(seconds - work, 0.0); };
   double sum = 0.0;
@@ -37,7 +38,7 @@ std::string score_text(const Score& score) {
                      score.ratio ? fmt::format(" ({})", counts_text(score)) : "");
 }
 
-/// "accuracy 0.9840 (9840/10000) at step 2400"
+/// Returns, for example, "accuracy 0.9840 (9840/10000) at step 2400".
 std::string score_text(const StepScore& best) {
   return fmt::format("{} at step {}", score_text(best.score), best.step);
 }
@@ -114,7 +115,7 @@ void RunLog::graph(const Graph& graph, const std::string& device, const std::str
     nodes.push_back({parameter.name, "Variable", {}, where, parameter.shape});
     updated.push_back(parameter.name);
   }
-  std::string last;  // name of the last op, which in a training graph computes the loss
+  std::string last;  // name of the last op; in a training graph, this op computes the loss
   for (const Graph::Node& node : graph.nodes()) {
     std::vector<std::string> inputs;
     for (const int value : node.inputs) {
@@ -137,7 +138,7 @@ void RunLog::settings(std::int64_t step, const std::vector<Field>& fields) {
   for (const Field& field : fields) {
     table += fmt::format("| {} | `", field.name);
     for (const char c : json_text(field.value)) {
-      if (c == '|') table += '\\';  // a plain | would end the cell of the table
+      if (c == '|') table += '\\';  // without escaping, a | would end the cell of the table
       table += c;
     }
     table += "` |\n";

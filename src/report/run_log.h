@@ -21,11 +21,11 @@ namespace carillon {
 
 /// The wall time of a run by phase.
 struct PhaseSeconds {
-  double start = 0.0;        ///< from the program's start to the first step or evaluation
+  double start = 0.0;        ///< time from the program's start to the first step or evaluation
   double data = 0.0;         ///< time in which steps wait for records
   double training = 0.0;     ///< all other time in steps
-  double evaluation = 0.0;   ///< evaluations during the training and at its end
-  double checkpoints = 0.0;  ///< time for copies of the state and for waits; most of the writing overlaps with steps
+  double evaluation = 0.0;   ///< time of the evaluations during the training and at its end
+  double checkpoints = 0.0;  ///< time for copying the state and for waiting; most of the writing overlaps with steps
   double total() const { return start + data + training + evaluation + checkpoints; }
 };
 
@@ -44,23 +44,23 @@ std::string best_checkpoint_line(const std::string& path, const StepScore& best)
 struct RunSummary {
   std::int64_t first_step = 0, last_step = 0;  ///< the run took the steps [first_step, last_step)
   std::int64_t global_batch = 0;
-  /// The evaluation of the best checkpoint. If there is no best checkpoint: the best evaluation of this run, and the
-  /// first one if several are equal.
+  /// The evaluation of the best checkpoint. If there is no best checkpoint, this is the best evaluation of this run; if
+  /// several evaluations are equally good, it is the first of them.
   std::optional<StepScore> best;
   PhaseSeconds seconds;
   std::vector<double> rank_work;  ///< [rank] seconds of the rank's work in steps, without waiting; empty: unknown
 };
 
-/// In seconds. A shorter run prints no table at its end.
+/// In seconds. A run that is shorter than this prints no table at its end.
 inline constexpr double min_summary_seconds = 10.0;
 
-/// A table of up to 11 lines; empty if the run was shorter than `min_seconds`.
+/// Returns a table of up to 11 lines. Returns an empty text if the run was shorter than `min_seconds`.
 std::vector<std::string> summary_lines(const RunSummary& summary, double min_seconds = min_summary_seconds);
 
 /// One logged step. The seconds are means over the steps since the previous logged step.
 struct StepRecord {
   StepResult result;
-  std::chrono::system_clock::time_point wall_time = {};  ///< when the step ended
+  std::chrono::system_clock::time_point wall_time = {};  ///< time at which the step ended
   double learning_rate = 0.0;
   double step_seconds = 0.0;
   double data_wait_seconds = 0.0;
@@ -84,8 +84,8 @@ class RunLog {
   RunLog(const std::filesystem::path& train_dir, const RunLogSettings& settings);
 
   Console& console() { return console_; }
-  /// Logs the graph for TensorBoard: network, variables, loss, gradients, the averaging over `tower_count` ranks, and
-  /// the update by `rule`.
+  /// Logs the graph for TensorBoard. The graph shows the network, its variables, the loss, the gradients, the averaging
+  /// over `tower_count` ranks, and the update by `rule`.
   void graph(const Graph& graph, const std::string& device, const std::string& rule, int tower_count);
   /// Logs the settings as a text in TensorBoard.
   void settings(std::int64_t step, const std::vector<Field>& fields);
@@ -96,7 +96,7 @@ class RunLog {
   /// Logs the new end of a run with --time-budget: writes the point to metrics.jsonl and updates the progress output.
   void pace(const PacePoint& point);
 
-  /// Logs variables and their gradients (averaged, with the L2 part) before the update.
+  /// Logs the variables before the update, and their gradients (averaged, with the L2 part).
   void parameters(std::int64_t step, const std::vector<ParameterSpec>& specs, const ParameterHistograms& histograms);
   void layers(std::int64_t step, const LayerSummary& summary);
   void scalars(const StepRecord& record);

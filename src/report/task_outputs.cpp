@@ -59,7 +59,7 @@ class ClassOutputs : public TaskOutputs {
   const std::vector<std::string>& names_;
 };
 
-/// Writes the report of a task other than a classification.
+/// Writes the report of a task that is not a classification.
 void write_table(const std::string& file, const EvaluatedNetwork& network, TargetKind target, std::size_t records,
                  const Metric& metric, const std::vector<std::string>& names) {
   write_report(file, TaskReport{.network = network,
@@ -70,7 +70,7 @@ void write_table(const std::string& file, const EvaluatedNetwork& network, Targe
                                 .names = names});
 }
 
-/// The `count` samples with the largest `error_of(sample)`, in descending order.
+/// Returns the `count` samples with the largest `error_of(sample)`, in descending order.
 template <typename ErrorOf>
 std::vector<std::size_t> largest(std::size_t samples, std::size_t count, ErrorOf error_of) {
   std::vector<double> errors;
@@ -129,7 +129,7 @@ class LabelOutputs : public TaskOutputs {
   const std::vector<std::string>& names_;
 };
 
-/// The smallest number of decimals with which a text shows a hundredth of the deviation, from 0 to 9.
+/// Returns a number of decimals from 0 to 9: the smallest number with which a text shows a hundredth of the deviation.
 int decimals_of(double deviation) {
   constexpr int most = 9;
   if (!(deviation > 0.0)) return 2;

@@ -29,22 +29,23 @@ struct RecordList {
 class TaskOutputs {
  public:
   virtual ~TaskOutputs() = default;
-  /// Writes the whole JSON or CSV report or nothing. Errors: io; usage (more than max_report_bytes).
+  /// Writes the whole JSON or CSV report or, after an error, nothing. Errors: io; usage (the report has more than
+  /// max_report_bytes bytes).
   virtual void write_report(const std::string& file, const EvaluatedNetwork& network) const = 0;
   virtual std::string page(const PageFacts& facts) const = 0;
   virtual PredictionTable table() const = 0;
-  /// The lists of a page, each of at most `count` records. The first list has the records with the worst predictions,
-  /// worst first.
+  /// Returns the lists of a page. Each list has at most `count` records. The first list has the records with the worst
+  /// predictions, and begins with the worst.
   virtual std::vector<RecordList> lists(std::size_t count) const = 0;
-  /// The description of a record in a page, without its picture and its origin.
+  /// Returns the description of the record in a page, without its picture and its origin.
   virtual ShownPrediction shown(std::size_t record) const = 0;
 };
 
-/// A metric for `task` that also stores the data that the outputs need.
+/// Makes a metric for `task` that also stores the data that the outputs need.
 MakeMetric metric_for_outputs(TargetKind target, const Task& task, const OutputNeeds& needs);
 
-/// Makes the outputs of a task. `metric`: made by metric_for_outputs. `names`: names of the classes, labels or numbers;
-/// empty: outputs show the index instead. `metric` and `names` must outlive the result.
+/// Makes the outputs of a task. `metric`: a metric that metric_for_outputs made. `names`: names of the classes, labels
+/// or numbers; empty: outputs show the index instead. `metric` and `names` must outlive the result.
 std::unique_ptr<TaskOutputs> task_outputs(TargetKind target, const Metric& metric,
                                           const std::vector<std::string>& names);
 

@@ -32,26 +32,26 @@ std::vector<double> make_limits() {
 /// its cell. Values in a cell differ by less than a tenth of their size. Neighbouring bucket limits differ by a tenth,
 /// so a cell contains at most one limit.
 ///
-/// All comparisons are of integers, because float comparisons treat denormals as 0 (src/core/process.h).
+/// Compares integers, not floats, because float comparisons treat denormals as 0 (src/core/process.h).
 struct BucketTable {
   static constexpr int cell_bits = 13, cell_shift = 32 - cell_bits;
   std::array<std::uint16_t, std::size_t{1} << cell_bits> first_bucket;  ///< [cell] the bucket of its lowest value
-  std::vector<std::int32_t> ends;  ///< [bucket] rank of the lowest float that is not below its limit
+  std::vector<std::int32_t> ends;  ///< [bucket] rank of the lowest float that is not below the bucket's limit
 
   BucketTable() {
     for (const double limit : histogram_limits()) ends.push_back(rank_of_lowest_from(limit));
     for (std::uint32_t cell = 0; cell < first_bucket.size(); ++cell) {
-      // Among negative floats, a larger bit pattern is a lower value.
+      // Among negative floats, a larger bit pattern means a lower value.
       const bool is_negative = cell >> (cell_bits - 1) != 0;
       const std::uint32_t other_bits = is_negative ? (std::uint32_t{1} << cell_shift) - 1 : 0;
       const std::int32_t lowest = rank((cell << cell_shift) | other_bits);
       const auto bucket = std::ranges::upper_bound(ends, lowest) - ends.begin();
-      // Clamped, because infinity has no bucket.
+      // The index is clamped, because infinity has no bucket.
       first_bucket[cell] = static_cast<std::uint16_t>(std::min(bucket, std::ssize(ends) - 1));
     }
   }
 
-  /// The index of the bucket of a value. `value`: finite.
+  /// Returns the index of the bucket of `value`, which must be finite.
   std::size_t bucket(float value) const {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const std::size_t first = first_bucket[bits >> cell_shift];
@@ -90,7 +90,7 @@ class BucketCounter {
     for (; i < values.size(); ++i) ++counts_[0][table.bucket(values[i])];
   }
 
-  /// The count of each bucket of histogram_limits().
+  /// Returns the count of each bucket of histogram_limits().
   std::vector<double> counts() const {
     check(histogram_limits().size() <= table_size, "more buckets than a table counts");
     std::vector<double> sums(histogram_limits().size());
@@ -126,7 +126,7 @@ struct Lanes {
   }
 };
 
-/// Value i belongs to lane i % width.
+/// Value i is added in lane i % width.
 CARILLON_SIMD void add_values(const float* values, std::size_t count, Lanes& to) {
   Lanes lanes = to;  // a local copy, which stays in registers
   std::size_t i = 0;
@@ -137,7 +137,7 @@ CARILLON_SIMD void add_values(const float* values, std::size_t count, Lanes& to)
   for (; i < count; ++i) to.add(i % Lanes::width, values[i]);
 }
 
-// A separate function, so that no instruction set fuses product and sum into one rounding.
+// This is a separate function, so that no instruction set fuses product and sum into one rounding.
 CARILLON_SIMD void multiply(const float* values, float factor, std::size_t count, float* results) {
   for (std::size_t i = 0; i < count; ++i) results[i] = factor * values[i];
 }
@@ -145,7 +145,7 @@ CARILLON_SIMD void add_to(const float* values, std::size_t count, float* sums) {
   for (std::size_t i = 0; i < count; ++i) sums[i] += values[i];
 }
 
-/// Adds values block by block. Two passes read each block; the second one finds the block in the L1 cache.
+/// Adds values block by block. Two passes read each block, and the second pass finds the block in the L1 cache.
 class Builder {
  public:
   static constexpr std::size_t block_size = 1024;  // a multiple of the lanes' width
@@ -154,7 +154,8 @@ class Builder {
   void add(std::span<const float> values) {
     Lanes with_block = lanes_;
     add_values(values.data(), values.size(), with_block);
-    // A sum of squares of finite floats does not overflow a double. If it is not finite, some value is not finite.
+    // A sum of squares of finite floats does not overflow a double. Therefore, if the sum is not finite, some value is
+    // not finite.
     if (std::ranges::all_of(with_block.squares, [](double sum) { return std::isfinite(sum); })) {
       lanes_ = with_block;
       counter_.add(values);
@@ -206,7 +207,7 @@ class Builder {
   std::size_t count_ = 0;
 };
 
-/// A tensor's floats in host memory, alive as long as this object.
+/// The floats of a tensor in host memory. They are valid as long as this object exists.
 struct HostArray {
   std::vector<float> copy;
   std::span<const float> floats;

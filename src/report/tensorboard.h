@@ -30,31 +30,32 @@ namespace carillon {
 struct Histogram {
   double min = 0;
   double max = 0;
-  double count = 0;  ///< finite values only; NaN and infinities count in none of these members
+  double count = 0;  ///< of finite values only: none of these members counts NaN and infinities
   double sum = 0;
   double sum_squares = 0;
-  /// A run of empty buckets is one bucket, as TensorFlow writes it.
+  /// A run of empty buckets is merged into one bucket, as in TensorFlow.
   std::vector<double> limits;
   std::vector<double> counts;
 };
 
-/// The histogram of `values`. Histograms cause most of the cost of a summary. Therefore this function reads the values
-/// once, and finds the bucket of a value without a search.
+/// Returns the histogram of `values`. Histograms cause most of the cost of a summary. Therefore this function reads the
+/// values once, and finds the bucket of a value without a search.
 Histogram histogram_of(std::span<const float> values);
 
-/// Histogram of values[i] + factor * others[i]; product and sum are each rounded to float. Requires equal lengths.
+/// Returns the histogram of values[i] + factor * others[i]. Product and sum are each rounded to float. Requires equal
+/// lengths.
 Histogram histogram_of_sum(std::span<const float> values, float factor, std::span<const float> others);
 
-/// All bucket limits, ascending.
+/// Returns all bucket limits, in ascending order.
 std::span<const double> histogram_limits();
 
 /// Histograms of all variables and of their gradients, in the order of the parameters' specs.
 struct ParameterHistograms {
   std::vector<Histogram> variables;
-  std::vector<Histogram> gradients;  ///< of the loss with its L2 part
+  std::vector<Histogram> gradients;  ///< histograms of the gradients of the loss, including its L2 part
 };
 
-/// The part of the histograms that a rank computes; the rank leaves the other histograms empty. Two ranks of a host
+/// The part of the histograms that a rank computes. The rank does not fill the other histograms. Two ranks of a host
 /// divide the work.
 struct HistogramShare {
   bool variables = true;
@@ -74,18 +75,19 @@ std::vector<Histogram> unpack_histograms(std::string_view bytes);
 struct LayerSummary {
   struct Layer {
     std::string name;
-    std::vector<float> activations;  ///< values after the ReLU if the layer has one, else after the layer
+    std::vector<float> activations;  ///< values after the layer's ReLU; if the layer has no ReLU, values after the
+                                     ///< layer
   };
   std::vector<Layer> layers;    ///< the layers with variables, in network order
-  std::vector<Picture> images;  ///< the first images of the batch, as the network sees them, scaled to 0..255
+  std::vector<Picture> images;  ///< the first images of the batch in the form that the network reads, scaled to 0..255
 };
 
 /// Computes the activations with a second executable that has the same network and variables. Therefore the memory plan
-/// of the training need not keep every activation. A summary costs one forward pass.
+/// of the training need not keep every activation. A summary takes the time of one forward pass.
 class LayerSummarizer {
  public:
-  /// `settings`: with Purpose::summary. `parameters` and `buffers` belong to a graph of the same network. `parameters`,
-  /// `buffers` and `device` outlive the summarizer.
+  /// `settings`: must have Purpose::summary. `parameters` and `buffers` belong to a graph of the same network.
+  /// `parameters`, `buffers` and `device` outlive the summarizer.
   LayerSummarizer(const Network& network, const BuildSettings& settings, const ParameterStore& parameters,
                   const BufferStore& buffers, Device& device);
 
@@ -98,17 +100,17 @@ class LayerSummarizer {
   Executable executable_;
 };
 
-/// A float image [height, width, channels] scaled as TensorFlow's image summary does. If no value is negative, the
+/// Scales a float image [height, width, channels] as TensorFlow's image summary does. If no value is negative, the
 /// range from 0 to the largest value becomes 0..255. Otherwise 0 becomes 128, and the value with the largest magnitude
 /// becomes 255 or 1.
 Picture picture_of(const float* values, std::int64_t height, std::int64_t width, std::int64_t channels);
 
 // EventWriter (event_writer.cpp): a TensorBoard event file, `train_dir/events.out.tfevents.<seconds>.<host>.<pid>`.
 //
-// TFRecord framing around tensorflow.Event messages (field numbers: tensorflow/core/util/event.proto,
+// The file has TFRecord framing around tensorflow.Event messages (field numbers: tensorflow/core/util/event.proto,
 // framework/summary.proto, framework/graph.proto, framework/tensor.proto). The first event is file_version
-// "brain.Event:2", flushed immediately. On resume, or if an earlier run left event files, a SessionLog START at the
-// first step follows. This event makes readers drop the events that the stopped run wrote from that step on.
+// "brain.Event:2", which is flushed immediately. On resume, or if an earlier run left event files, a SessionLog START
+// at the first step follows. This event makes readers drop the events that the stopped run wrote from that step on.
 
 /// A node of the graph that TensorBoard draws: tensorflow.NodeDef.
 struct GraphNode {
@@ -116,12 +118,12 @@ struct GraphNode {
   std::string op;
   std::vector<std::string> inputs;  ///< names of nodes
   std::string device;               ///< "/job:worker/task:0/device:CPU:0"
-  std::optional<Shape> shape = {};  ///< shape of its output, for the edges; nullopt: unknown
+  std::optional<Shape> shape = {};  ///< shape of the node's output, for the edges of the drawing; nullopt: unknown
 };
 
 class EventWriter {
  public:
-  /// `first_step` > 0: a resumed run. `warn` is called with the first error; training continues.
+  /// `first_step` > 0 means a resumed run. Calls `warn` with the first error; training continues.
   EventWriter(const std::filesystem::path& train_dir, std::int64_t first_step,
               std::function<void(const std::string&)> warn);
   ~EventWriter();

@@ -21,14 +21,14 @@ std::vector<NamedTensor> variables_of(const ParameterStore& parameters);
 std::vector<NamedTensor> parts_of(std::span<float> array, const ParameterStore& parameters);
 std::vector<NamedTensor> buffers_of(const BufferStore& buffers);
 
-/// The first array that contains a NaN or an infinity; null if all values are finite.
+/// Returns the first array that contains a NaN or an infinity, or null if all values are finite.
 const NamedArray* find_not_finite(std::span<const NamedArray> arrays);
 
 std::vector<NamedArray> download(const std::vector<NamedTensor>& tensors, Device& device);
 
-/// Copies each of `arrays`, read from the checkpoint `path`, into the tensor with the same name. If it throws, no
-/// tensor has changed. Errors: data (an array is missing, unknown or of another shape; the message names file and
-/// array).
+/// Copies each element of `arrays` into the tensor with the same name. The arrays were read from the checkpoint `path`.
+/// If the function throws, no tensor has changed. Errors: data (an array is missing, unknown or of another shape; the
+/// message names file and array).
 void upload(const std::vector<NamedArray>& arrays, const std::vector<NamedTensor>& tensors, Device& device,
             const std::filesystem::path& path);
 

@@ -15,16 +15,16 @@ namespace carillon {
 /// Lets ops of all ranks communicate within a pass, through the communicator.
 class CommunicatorLink final : public TowerLink {
  public:
-  /// The arguments outlive this.
+  /// The objects that the arguments refer to outlive this object.
   CommunicatorLink(Communicator& communicator, Device& device) : communicator_(communicator), device_(device) {}
 
   int rank() const override { return communicator_.rank(); }
   int size() const override { return communicator_.size(); }
-  /// From now on, rank r works on the batch of rank batches[r]. Empty: each rank works on its own batch.
+  /// After this call, rank r works on the batch of rank batches[r]. Empty: each rank works on its own batch.
   void set_batches(std::vector<int> batches) { batches_ = std::move(batches); }
 
   std::vector<double> gather(std::span<const double> own) override {
-    // A double travels as the bits of two floats. Each rank's part has the length of its all-gather slice.
+    // A double is sent as two floats with the same bits. Each rank's part has the length of its all-gather slice.
     const std::size_t part = aligned_float_count(own.size_bytes() / sizeof(float));
     const auto towers = static_cast<std::size_t>(size());
     floats_.resize(part * towers);
@@ -228,7 +228,8 @@ std::span<float> Tower::moving_averages() const {
 
 std::size_t Tower::saved_floats() const {
   const std::size_t arrays =
-      1 + slots_.size() + (optimizer_settings_.keeps_averages() ? 0 : 1);  // a checkpoint always has moving averages
+      1 + slots_.size() + (optimizer_settings_.keeps_averages() ? 0 : 1);  // a checkpoint always contains moving
+                                                                           // averages
   return parameters().values().size() * arrays + buffers_.values().size() + buffer_lookahead_.slow().values().size();
 }
 
@@ -306,12 +307,12 @@ GradientChecksums Tower::gradient_checksums(std::int64_t step, const Batch& batc
 void Tower::synchronize_buffers() {
   driver_->flush();
   update_->synchronize();
-  // A second mean, of equal values, could round to another value.
+  // The buffers are equal already. A second mean could round to another value.
   if (std::exchange(buffers_are_synchronized_, true)) return;
   const auto synchronize = [this](const BufferStore& buffers) {
     for (std::size_t i = 0; i < buffers.specs().size(); ++i) {
       const Tensor state = buffers.tensor(static_cast<int>(i));
-      // The mean of equal values may round to another value.
+      // Does not average equal values, because their mean may round to another value.
       if (buffers.specs()[i].across_ranks == AcrossRanks::equal) continue;
       if (buffers.specs()[i].across_ranks == AcrossRanks::mean) communicator_.mean(state.floats());
       communicator_.broadcast(state.floats(), 0);
@@ -346,7 +347,7 @@ void Tower::save(CheckpointState& state) const {
 
 void Tower::save_whole_step(CheckpointState& state) const {
   check(holds_whole_step(), "a step that is not complete cannot be saved");
-  update_->synchronize();  // needs no other rank if this rank holds the whole step
+  update_->synchronize();  // if this rank holds the whole step, it needs no other rank
   save_arrays(completed_buffers_, completed_slow_, state);
   check(holds_whole_step(), "another rank has begun the next update meanwhile");
 }

@@ -22,7 +22,7 @@ constexpr const char* loss_name = "cross_entropy";
 
 std::int64_t label_of(std::span<const std::byte> target) { return static_cast<std::int64_t>(label_at(target, 0)); }
 
-/// The cross-entropy with class weights. `weights`: [classes]; empty: all weights are 1.
+/// Makes the cross-entropy with class weights. `weights`: [classes]; empty: all weights are 1.
 LossFunction cross_entropy(const ClassificationSettings& settings, std::vector<float> weights) {
   return [smoothing = settings.label_smoothing, gamma = settings.focal_gamma, weights = std::move(weights)](
              Graph& graph, const LossInputs& inputs) {
@@ -32,7 +32,7 @@ LossFunction cross_entropy(const ClassificationSettings& settings, std::vector<f
   };
 }
 
-/// The loss of a training on the records with these targets, with class weights that depend on the targets.
+/// Makes the loss of a training on records with these targets. The class weights depend on the targets.
 LossFunction weighted_cross_entropy(const ClassificationSettings& settings, std::span<const std::byte> targets) {
   const std::vector<std::int64_t> counts = class_counts(targets, settings.classes);
   return cross_entropy(settings, settings.balances_weights ? balanced_class_weights(counts)
@@ -73,7 +73,7 @@ std::vector<float> weights_of(std::span<const double> values, double mean) {
   return weights;
 }
 
-/// The rows of a file of class weights.
+/// Returns the rows of a file of class weights.
 class WeightRows {
  public:
   WeightRows(std::string name, std::int64_t classes, std::span<const std::string> class_names)

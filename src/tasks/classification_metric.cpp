@@ -13,13 +13,14 @@
 namespace carillon {
 namespace {
 
-constexpr double full_confidence = 1 << 30;  ///< the confidence 1 in fixed point, in the units of Bin::confidence
+constexpr double full_confidence = 1 << 30;  ///< the confidence 1 as a fixed-point number, in the units of
+                                             ///< Bin::confidence
 constexpr std::size_t top_count = 5;
-constexpr std::size_t class_values = 4, cell_values = 3;  ///< numbers per row and per cell in contents()
+constexpr std::size_t class_values = 4, cell_values = 3;  ///< how many numbers contents() has per row and per cell
 
 double ratio(std::int64_t part, std::int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
 
-/// The mean of `score` over the classes for which `score` is not nullopt.
+/// Returns the mean of `score` over the classes for which `score` is not nullopt.
 double mean_of(const std::vector<ClassCounts>& classes, std::optional<double> (ClassCounts::*score)() const) {
   double sum = 0.0, count = 0.0;
   for (const ClassCounts& one : classes) {
@@ -30,7 +31,7 @@ double mean_of(const std::vector<ClassCounts>& classes, std::optional<double> (C
   return sum / count;
 }
 
-/// The number of classes that precede class `label`; the header defines the order.
+/// Counts the classes that precede class `label`. The header defines the order.
 std::size_t place_of(std::size_t label, std::span<const float> logits) {
   std::size_t before = 0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
@@ -120,7 +121,7 @@ double Calibration::error() const {
 }
 
 void FixedPointSum::add(double number) {
-  if (!(number < static_cast<double>(one))) number = static_cast<double>(one);  // NaN also becomes `one`
+  if (!(number < static_cast<double>(one))) number = static_cast<double>(one);  // NaN also counts as `one`
   number = std::max(number, 0.0);
   const double floor = std::floor(number);
   add({.whole = static_cast<std::int64_t>(floor),
@@ -163,10 +164,11 @@ void ClassificationMetric::add(std::span<const float> outputs, std::span<const s
   }
 }
 
-// Format: int64 numbers: the number of classes; samples; samples with the true class in the top 5; whole and fraction
-// of the sum of losses; count, correct and confidence of each bin; a count of rows, and (class, support, predicted,
-// correct) for each class with samples or predictions. With a confusion matrix: a count of cells, and (label,
-// predicted, samples) for each cell with samples. With predictions: their count, and the predictions.
+// The format is a sequence of int64 numbers: the number of classes; the number of samples; the number of samples with
+// the true class in the top 5; whole and fraction of the sum of losses; count, correct and confidence of each bin. Then
+// follow the number of rows, and (class, support, predicted, correct) for each class with samples or predictions. If
+// there is a confusion matrix, then follow the number of cells, and (label, predicted, samples) for each cell with
+// samples. If there are predictions, then follow their number and the predictions.
 std::string ClassificationMetric::contents() const {
   std::vector<std::int64_t> values{static_cast<std::int64_t>(classes_.size()), samples_, in_top_5_, loss_sum_.whole,
                                    loss_sum_.fraction};

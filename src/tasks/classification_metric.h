@@ -1,6 +1,6 @@
 // ClassificationMetric: the scores of a classification, and optionally its confusion matrix and all predictions. The
-// file first defines the counts that the metric uses: ClassCounts (one class against all others), Accuracy and
-// ConfusionMatrix.
+// file first defines the counts that the metric uses: ClassCounts (of one class against all other classes), Accuracy
+// and ConfusionMatrix.
 //
 //   accuracy           share of samples for which the first of the largest outputs is the true class
 //   cross_entropy      mean of log(sum_i exp(x_i)) - x_c over the samples with logits x and class c, without smoothing
@@ -9,9 +9,10 @@
 //   macro_f1           mean over c of 2 correct(c) / (support(c) + predicted(c));  c: with samples or predictions
 //   calibration_error  sum over bins b of n(b) / n |accuracy(b) - confidence(b)|
 //
-// A class precedes another one if its output is larger, or equal with a smaller index. The confidence of a sample is
-// its largest probability (softmax). Bin b holds the samples with b / 15 < confidence <= (b + 1) / 15. The sums of
-// losses and confidences are in fixed point, so no score depends on the order of the samples or the number of ranks.
+// A class precedes another class if its output is larger. If both outputs are equal, the class with the smaller index
+// precedes. The confidence of a sample is its largest probability (softmax). Bin b holds the samples with b / 15 <
+// confidence <= (b + 1) / 15. The sums of losses and confidences are in fixed point, so no score depends on the order
+// of the samples or the number of ranks.
 //
 // Outputs: logits, [samples, classes]. Targets: int32 [], 0 .. classes - 1. Memory: 24 bytes per class.
 //
@@ -34,10 +35,10 @@
 
 namespace carillon {
 
-/// The number of labels in `targets`: int32, 0 .. classes - 1.
+/// Returns the number of labels in `targets`. A label is int32, 0 .. classes - 1.
 inline std::size_t label_count(std::span<const std::byte> targets) { return targets.size() / sizeof(std::int32_t); }
 
-/// Label `i` of `targets`.
+/// Returns label `i` of `targets`.
 inline std::size_t label_at(std::span<const std::byte> targets, std::size_t i) {
   std::int32_t label = 0;
   std::memcpy(&label, targets.data() + i * sizeof label, sizeof label);
@@ -51,7 +52,7 @@ struct ClassCounts {
   std::int64_t predicted = 0;  ///< samples that are predicted as the class
   std::int64_t correct = 0;    ///< samples of the class that are predicted as the class
 
-  // Each returns nullopt for 0 / 0.
+  // Each of these functions returns nullopt if its formula is 0 / 0.
   std::optional<double> precision() const { return ratio(correct, predicted); }
   std::optional<double> recall() const { return ratio(correct, support); }
   std::optional<double> f1() const { return ratio(2 * correct, support + predicted); }
@@ -71,7 +72,7 @@ struct Accuracy {
   double value() const { return static_cast<double>(correct) / static_cast<double>(total); }
   /// metrics.jsonl uses the name "precision" and TensorBoard "precision @ 1", as TensorFlow's tutorials do.
   Score score() const;
-  /// "precision @ 1 = 0.984 (9840/10000)"
+  /// For example "precision @ 1 = 0.984 (9840/10000)".
   std::string text() const;
 };
 
@@ -86,7 +87,7 @@ class ConfusionMatrix {
       : class_count_(class_count), counts_(class_count * class_count, 0) {}
 
   std::size_t class_count() const { return class_count_; }
-  /// [predicted class]: the numbers of samples with the true class `label`.
+  /// [predicted class] Returns the numbers of samples with the true class `label`.
   std::span<std::int64_t> row(std::size_t label) {
     return std::span(counts_).subspan(label * class_count_, class_count_);
   }
@@ -95,7 +96,7 @@ class ConfusionMatrix {
   }
 
   ClassCounts of_class(std::size_t label) const;
-  /// Accuracy over all samples: the trace divided by the sum.
+  /// Returns the accuracy over all samples, which is the trace divided by the sum.
   Accuracy accuracy() const;
 
  private:
@@ -103,12 +104,12 @@ class ConfusionMatrix {
   std::vector<std::int64_t> counts_;  ///< [true class, predicted class]
 };
 
-/// Counts samples by confidence, in bins.
+/// Counts samples by their confidence, in bins.
 class Calibration {
  public:
   static constexpr std::size_t bin_count = 15;
 
-  /// The samples of a bin.
+  /// The counts of the samples in a bin.
   struct Bin {
     std::int64_t count = 0, correct = 0;
     std::int64_t confidence = 0;  ///< sum of the confidences, in units of 2^-30
@@ -142,7 +143,8 @@ struct FixedPointSum {
 /// The data that a ClassificationMetric stores for reports, in addition to the scores.
 struct ClassificationDetails {
   bool has_confusion_matrix = false;  ///< 8 bytes per pair of classes
-  bool has_predictions = false;       ///< 64 bytes per sample; three times as much during the merge of all ranks' parts
+  bool has_predictions = false;       ///< 64 bytes per sample, and three times this number during the merge of all
+                                      ///< ranks' parts
 };
 
 class ClassificationMetric : public Metric {
@@ -150,30 +152,31 @@ class ClassificationMetric : public Metric {
   explicit ClassificationMetric(std::size_t class_count, const ClassificationDetails& details = {});
 
   void add(std::span<const float> outputs, std::span<const std::byte> targets) override;
-  /// The result contains only classes and pairs of classes that occur, so it is small if there are few samples.
+  /// The result contains only the classes and pairs of classes that occur. Therefore it is small if there are few
+  /// samples.
   std::string contents() const override;
   void merge(std::string_view contents) override;
-  /// The scores, in the order of the list in the file's opening comment. Logs name the cross-entropy "loss".
+  /// Returns the scores, in the order of the list in the file's opening comment. Logs name the cross-entropy "loss".
   std::vector<Score> scores() const override;
   std::string text() const override { return accuracy().text(); }
-  /// "top-5 = 0.9984, balanced accuracy = 0.9838, macro F1 = 0.9837, calibration error = 0.0042" and
+  /// For example "top-5 = 0.9984, balanced accuracy = 0.9838, macro F1 = 0.9837, calibration error = 0.0042" and
   /// "cross-entropy = 0.0514"
   std::vector<std::string> other_texts() const override;
 
   Accuracy accuracy() const;
-  /// The mean cross-entropy.
+  /// Returns the mean cross-entropy.
   double loss() const { return loss_sum_.value() / static_cast<double>(samples_); }
-  /// The top-5 accuracy; nullopt with 5 classes or fewer.
+  /// Returns the top-5 accuracy, or nullopt if there are 5 classes or fewer.
   std::optional<double> top_5() const;
   double balanced_accuracy() const;
   double macro_f1() const;
-  /// One element for each class.
+  /// Returns one element for each class.
   const std::vector<ClassCounts>& classes() const { return classes_; }
   const Calibration& calibration() const { return calibration_; }
   /// Requires ClassificationDetails::has_confusion_matrix.
   const ConfusionMatrix& confusion_matrix() const;
-  /// Requires ClassificationDetails::has_predictions. Every rank evaluates a contiguous part of the records, and the
-  /// parts are merged in rank order. Therefore sample i of the merged metric is record i of the dataset.
+  /// Requires ClassificationDetails::has_predictions. Every rank evaluates a contiguous part of the records, and every
+  /// rank merges the parts in rank order. Therefore sample i of the merged metric is record i of the dataset.
   const Predictions& predictions() const;
 
  private:

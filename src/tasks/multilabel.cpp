@@ -25,13 +25,13 @@ constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 double f1_of(const ClassCounts& counts) { return counts.f1().value_or(0.0); }
 
-/// The logit of a sample for one label, and whether the label applies.
+/// For one label: the logit of a sample, and whether the label applies to the sample.
 struct Ranked {
   float logit;
   bool applies;
 };
 
-/// Sorts the samples by their logits, and sets the results that depend on this order.
+/// Sorts the samples by their logits. Then sets the results that depend on this order.
 void rank(std::vector<Ranked>& samples, LabelResult& result) {
   std::ranges::sort(samples, std::ranges::greater{}, &Ranked::logit);
   const auto positives = static_cast<double>(result.counts.support);

@@ -36,7 +36,7 @@ Task multilabel_task(std::int64_t labels);
 struct LabelResult {
   ClassCounts counts;                       ///< `support` is the number of samples to which the label applies
   std::optional<double> average_precision;  ///< nullopt: the label applies to no sample
-  double best_threshold = 0.5;  ///< the label has the highest F1 if it is predicted from this probability on
+  double best_threshold = 0.5;  ///< the label has the highest F1 if it counts as predicted from this probability on
   double best_f1 = 0.0;         ///< F1 at that threshold
 };
 
@@ -48,9 +48,9 @@ class MultilabelMetric : public Metric {
   void add(std::span<const float> outputs, std::span<const std::byte> targets) override;
   std::string contents() const override { return samples_.contents(); }
   void merge(std::string_view contents) override;
-  /// "mean_average_precision", "macro_f1", "micro_f1" and "binary_cross_entropy", which logs name "loss".
+  /// The names are "mean_average_precision", "macro_f1", "micro_f1" and "binary_cross_entropy", which logs name "loss".
   std::vector<Score> scores() const override;
-  /// "mean average precision = 0.812 (20 labels, 4952 records)"
+  /// For example "mean average precision = 0.812 (20 labels, 4952 records)".
   std::string text() const override;
   std::vector<std::string> other_texts() const override;
   /// Columns "positives", "predicted", "correct", "precision", "recall", "f1", "average_precision", "best_threshold"
@@ -58,14 +58,15 @@ class MultilabelMetric : public Metric {
   ScoreTable table() const override;
 
   const StoredSamples& samples() const { return samples_; }
-  /// Mean cross-entropy of the labels of sample `i`.
+  /// Returns the mean cross-entropy of the labels of sample `i`.
   double cross_entropy(std::size_t i) const;
-  /// One element for each label.
+  /// Returns one element for each label.
   const std::vector<LabelResult>& labels() const;
 
  private:
   StoredSamples samples_;
-  mutable std::vector<LabelResult> results_;  ///< results of `samples_`; empty: not computed yet
+  mutable std::vector<LabelResult> results_;  ///< the results that were computed from `samples_`; empty: not computed
+                                              ///< yet
 };
 
 }  // namespace carillon

@@ -1,4 +1,5 @@
-// The outputs of an evaluation: their meaning as predictions, and StoredSamples, which keeps them all.
+// The outputs of an evaluation: their meaning as predictions, and StoredSamples, which stores the outputs of all
+// samples.
 //
 // Predictions of a classification and of a multi-label network, from their outputs (logits), in float64:
 //
@@ -20,10 +21,10 @@ namespace carillon {
 
 class Softmax {
  public:
-  /// `logits`: at least one, finite; must outlive the object.
+  /// `logits`: at least one logit. All logits are finite. The logits must outlive this object.
   explicit Softmax(std::span<const float> logits);
   double probability(std::size_t i) const;
-  /// -log(probability(i)). Finite even if probability(i) is rounded to 0.
+  /// Returns -log(probability(i)). The result is finite even if probability(i) is rounded to 0.
   double cross_entropy(std::size_t i) const;
 
  private:
@@ -31,11 +32,11 @@ class Softmax {
   double largest_, sum_;  ///< sum_: sum of exp(x_j - largest_)
 };
 
-/// The indices of the `count` largest logits (all if there are fewer), in descending order. If logits are equal, the
-/// smaller index is first.
+/// Returns the indices of the `count` largest logits, in descending order. If there are fewer logits, returns all
+/// indices. If two logits are equal, the smaller index is first.
 std::vector<std::size_t> top_classes(std::span<const float> logits, std::size_t count);
 
-/// The class with the largest logit; if logits are equal, the class with the smallest index.
+/// Returns the class with the largest logit. If several logits are the largest, returns the smallest index.
 std::size_t predicted_class(std::span<const float> logits);
 
 inline double label_probability(float logit) { return 1.0 / (1.0 + std::exp(-static_cast<double>(logit))); }
@@ -43,7 +44,8 @@ inline double label_probability(float logit) { return 1.0 / (1.0 + std::exp(-sta
 /// True if the probability of the label is at least 1/2.
 inline bool predicts_label(float logit) { return logit >= 0.0f; }
 
-/// The true class of a sample, and the classes with the largest probabilities, in descending order.
+/// The true class of a sample, and the classes with the largest probabilities. The probabilities are in descending
+/// order.
 struct Prediction {
   static constexpr std::size_t max_count = 5;
 
@@ -61,15 +63,15 @@ struct Predictions {
   std::size_t class_count = 0;
   std::vector<Prediction> samples = {};
 
-  /// The number of classes in each prediction: 5, or all classes if there are fewer.
+  /// Returns the number of classes in each prediction: 5, or all classes if there are fewer than 5.
   std::size_t top_count() const { return class_count < Prediction::max_count ? class_count : Prediction::max_count; }
 };
 
-/// The prediction for one sample, with the `top_count` most probable classes.
+/// Returns the prediction for one sample. It has the `top_count` most probable classes.
 Prediction prediction_of(std::size_t label, std::span<const float> logits, std::size_t top_count);
 
-/// The `count` indices with the smallest `key(index)` among `indices` (all if there are fewer), in ascending order. If
-/// keys are equal, the smaller index is first. Keys must not be NaN.
+/// Returns the `count` indices in `indices` with the smallest `key(index)`, in ascending order of the keys. If there
+/// are fewer indices, returns all. If two keys are equal, the smaller index is first. Keys must not be NaN.
 template <typename Key>
 std::vector<std::size_t> first_by(std::vector<std::size_t> indices, std::size_t count, Key key) {
   const std::size_t kept = std::min(count, indices.size());
@@ -82,23 +84,24 @@ std::vector<std::size_t> first_by(std::vector<std::size_t> indices, std::size_t 
   return indices;
 }
 
-/// The indices of up to `count` mistakes with the largest confidence, in descending order.
+/// Returns the indices of up to `count` mistakes, those with the largest confidence, in descending order of confidence.
 std::vector<std::size_t> most_certain_mistakes(std::span<const Prediction> samples, std::size_t count);
-/// The indices of up to `count` samples with the smallest confidence, in ascending order.
+/// Returns the indices of up to `count` samples, those with the smallest confidence, in ascending order of confidence.
 std::vector<std::size_t> least_certain(std::span<const Prediction> samples, std::size_t count);
 
 /// The outputs and targets of all samples of an evaluation, in the order of the records.
 ///
 /// Metrics that need all samples at once, such as average precision, use this class. Every rank merges the parts of all
 /// ranks in rank order. Therefore the samples and all sums over them are the same for any number of ranks. Each rank
-/// needs memory for the outputs and targets of all records. During the merge it needs up to three times as much.
+/// needs memory for the outputs and targets of all records. During the merge, it needs up to three times this memory.
 class StoredSamples {
  public:
-  /// `outputs`, `target_bytes`: number of outputs and bytes of the target of one sample, both above 0.
+  /// `outputs`: the number of outputs of one sample. `target_bytes`: the number of bytes of the target of one sample.
+  /// Both are above 0.
   StoredSamples(std::size_t outputs, std::size_t target_bytes) : columns_(outputs), target_bytes_(target_bytes) {}
 
   std::size_t count() const { return outputs_.size() / columns_; }
-  /// Outputs per sample.
+  /// Returns the number of outputs per sample.
   std::size_t columns() const { return columns_; }
   std::span<const float> outputs() const { return outputs_; }
   std::span<const std::byte> targets() const { return targets_; }

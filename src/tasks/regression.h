@@ -21,19 +21,19 @@ namespace carillon {
 struct RegressionSettings {
   std::vector<NumberScale> numbers;  ///< one scale for each number of the target
   MeanLossKind loss = MeanLossKind::squared_error;
-  float huber_delta = 1.0f;  ///< largest error of the squared part, in deviations; above 0 (huber)
+  float huber_delta = 1.0f;  ///< only for huber: largest error for which the loss is squared, in deviations; above 0
 };
 
-/// Makes the task. Errors: failed (no numbers, or an unknown loss).
+/// Makes the task. Errors: failed (there are no numbers, or the loss is unknown).
 Task regression_task(const RegressionSettings& settings);
 
-/// The results for one number of the target; NaN if there are no samples.
+/// The results for one number of the target. They are NaN if there are no samples.
 struct NumberResult {
   double mae = 0.0, rmse = 0.0, r2 = 0.0;
   double deviation = 0.0;  ///< standard deviation of the true numbers
 };
 
-/// Metric of a regression, in the unit of the numbers. e: predicted number - number.
+/// The metric of a regression, in the unit of the numbers. e: predicted number - number.
 ///
 ///   mae    mean of |e|          r2   1 - sum of e^2 / sum of (number - mean number)^2: 1 is perfect, 0 is as good as
 ///   rmse   sqrt(mean of e^2)         always predicting the mean. If all numbers are equal: 1 if every e is 0, else 0
@@ -54,9 +54,9 @@ class RegressionMetric : public Metric {
     results_.clear();
     samples_.merge(contents);
   }
-  /// "r2", "mae" and "rmse".
+  /// The names are "r2", "mae" and "rmse".
   std::vector<Score> scores() const override;
-  /// "R2 = 0.832 (4952 records)"
+  /// For example "R2 = 0.832 (4952 records)".
   std::string text() const override;
   std::vector<std::string> other_texts() const override;
   /// Columns "r2", "mae" and "rmse".
@@ -64,13 +64,13 @@ class RegressionMetric : public Metric {
 
   const StoredSamples& samples() const { return samples_; }
   const NumberScale& scale(std::size_t column) const { return numbers_[column]; }
-  /// The prediction of number `column` for sample `i`, in the unit of the number.
+  /// Returns the prediction of number `column` for sample `i`, in the unit of the number.
   double predicted(std::size_t i, std::size_t column) const;
   double target(std::size_t i, std::size_t column) const;
-  /// The error of sample `i`: the root mean square of e / deviation over the numbers of the sample. If a deviation is
-  /// 0, divides by 1 instead.
+  /// Returns the error of sample `i`, which is the root mean square of e / deviation over the numbers of the sample. If
+  /// a deviation is 0, divides by 1 instead.
   double error(std::size_t i) const;
-  /// One element for each number of the target.
+  /// Returns one element for each number of the target.
   const std::vector<NumberResult>& numbers() const;
 
  private:
@@ -79,7 +79,8 @@ class RegressionMetric : public Metric {
 
   std::vector<NumberScale> numbers_;
   StoredSamples samples_;
-  mutable std::vector<NumberResult> results_;  ///< results of `samples_`; empty: not computed yet
+  mutable std::vector<NumberResult> results_;  ///< the results that were computed from `samples_`; empty: not computed
+                                               ///< yet
 };
 
 }  // namespace carillon

@@ -17,7 +17,7 @@ from programs import ProgramFailed, Result, checkpoints
 
 STEPS = 60
 QUICK = ("--model", "airbench94", "--image-size", 16, "--log-every", 1, "--max-steps", STEPS)
-PICTURES = 40  # of each class
+PICTURES = 40  # number of pictures of each class
 SETTLE = 30  # seconds within which the ranks must save their state after `carillon train` was killed
 
 
@@ -64,7 +64,7 @@ def _accuracy(output):
 def _whole(context):
     """a training with a budget"""
     run, data = _places(context)
-    # --epochs 0 means the same as no --epochs. The trial run evaluates nothing.
+    # --epochs 0 means the same as no --epochs. The trial run, which measures the speed, evaluates nothing.
     budget = ("--minutes", 0.2, "--epochs", 0, "--image-size", 16, "--test-time-augmentation")
     done = context.run_command(command(context, run, data, *budget))
     accuracy, count = _accuracy(done.output)
@@ -173,7 +173,7 @@ def _commands(context):
         done = context.run_command(command(context, run, data, option, value))
         wrong = done.complaint(USAGE, (option, "--fresh")) or (checkpoints(run) != before and "the checkpoints changed")
         yield _result(f"another {option} than at the start is refused", wrong)
-    for option, value in (("--model", "airbench94"), ("--eval-image-size", 16)):  # --eval-image-size: 0 means 16 here
+    for option, value in (("--model", "airbench94"), ("--eval-image-size", 16)):  # --eval-image-size 0 means 16
         done = context.run_command(command(context, run, data, option, value))
         yield _result(f"the {option} of the start continues", done.complaint(0))
     done = context.run_command(command(context, run, data, "--fresh", "--max-steps", 2, "--model", "airbench94", "--eval-image-size", 136))

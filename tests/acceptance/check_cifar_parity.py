@@ -32,8 +32,9 @@ class Method:
     clear: float  # least distance to a tie: about 3 times the rounding error of norm2's output
 
 
-# The rounding error of Winograd's method is about five times larger than the error of the direct method, so its runs
-# must keep a larger distance to ties. Few seeds keep this distance over many steps, so fewer steps are compared.
+# The rounding error of Winograd's method is about five times larger than the error of the direct method, so runs with
+# this method must keep a larger distance to ties. Few seeds keep this distance over many steps, so fewer steps are
+# compared.
 METHODS = (Method("direct", 12, 1e-6), Method("winograd", 6, 5e-6))
 PLAIN = ("--distort=false",)
 # With these large values, an error in the code of the decay, the regularisation or the averaging exceeds the limit.

@@ -18,7 +18,7 @@ from check_cifar_augment import STILL
 from programs import SCALED, Result, checkpoint, load, relative_error, same_bits
 
 LIMIT = 1e-3
-# For comparison: a training with another order of samples has the distance 0.16. check_gpu_accuracy.py checks the final
+# In comparison, a training with another order of samples has the distance 0.16. check_gpu_accuracy.py checks the final
 # accuracy.
 REDUCED_LIMITS = {"tf32": 0.02, "bf16": 0.1}
 # Largest relative error of a loss if the distorted images are equal. A different crop changes some losses by 1e-3

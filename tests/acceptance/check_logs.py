@@ -62,7 +62,7 @@ def _two_ranks(context, data):
     own = [line["rank_seconds"] for line in lines]
     wrong = "" if all(len(times) == 2 and min(times) > 0 for times in own[1:]) else f"{own}"
     # Compare the sums over all steps, not single steps: when rank 0 writes a step's line, the other ranks may not have
-    # ended the step.
+    # completed the step yet.
     spent, passed = [sum(times) for times in zip(*own)], sum(line["step_seconds"] for line in lines)
     wrong = wrong or (f"{spent} of {passed}" if max(spent) > 1.5 * passed else "")
     yield _result("each rank's work takes a part of the steps' time", wrong, f"{spent} of {passed}")
@@ -102,7 +102,8 @@ def _seconds(context, data):
     usual = [n for n in plain if gaps[n - 1] < PAUSE / 2]
     share = sum(lines[n]["step_seconds"] for n in usual) / sum(gaps[n - 1] for n in usual)
     yield Result("logs: steps take most of the time between lines", share > 0.3, f"{share:.2f} of it")
-    # In the line after an evaluation, step_seconds must exclude the time of the evaluation, and no other time.
+    # In the line after an evaluation, step_seconds must exclude the time of the evaluation, but must not exclude other
+    # time.
     behind = [n for n in steps if n not in plain]
     found = {lines[n]["step"]: (lines[n]["step_seconds"], gaps[n - 2], gaps[n - 1]) for n in behind}
     wrong = {step: times for step, times in found.items() if times[0] > times[2] + 0.3 * times[1] + 0.001}

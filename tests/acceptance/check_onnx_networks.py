@@ -260,7 +260,7 @@ def compare_weights(programs, work, name, size, dynamo, seed):
     logits = session.run(["logits"], {"image": images.transpose(0, 3, 1, 2).astype(np.float32)})[0]
     largest = max(np.abs(expected).max(), 1e-6)  # the logits of some networks are 0 at first
     # With random statistics, some activations grow so large that float32 has few correct digits. So an error is also
-    # accepted if it is at most twice PyTorch's own error.
+    # accepted if it is at most twice the error of PyTorch in float32.
     error = max(0.0, np.abs(logits - expected).max() - 2 * np.abs(single - expected).max()) / largest
     computed = []
     exact = gradients_of(model, pixels, labels, computed)
@@ -280,7 +280,7 @@ def compare_weights(programs, work, name, size, dynamo, seed):
         of_computed -= parameter.startswith("computed")
     missing = [parameter for parameter in exact if parameter not in found]
     if computed and of_computed == 0:
-        # The convolutions' own parameters, from which the weights were computed, do not count.
+        # The convolutions' own parameters, from which the weights were computed, are not compared.
         of_module = lambda name: model.get_submodule(name.rpartition(".")[0])
         missing = [name for name in missing if not isinstance(of_module(name), torch.nn.Conv2d)]
     error_of_gradients, rounding = distance(found, exact), distance({name: own[name] for name in found}, exact)

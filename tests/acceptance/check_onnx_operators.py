@@ -31,12 +31,12 @@ from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
 SIDE = 8  # pictures are SIDE x SIDE: at most 64 samples
-# Operators that an op computes (src/onnx/import_*.cpp).
+# An op computes these operators (src/onnx/import_*.cpp).
 OPERATORS = """Add AveragePool BatchNormalization Cast CastLike Clip Concat Conv Div Dropout Einsum Erf Exp Expand Flatten
 Gather Gelu Gemm GlobalAveragePool GlobalMaxPool GroupNormalization HardSigmoid HardSwish Identity InstanceNormalization
 LayerNormalization LeakyRelu MatMul MaxPool Mul Neg Pad Pow Reciprocal ReduceL2 ReduceMax ReduceMean ReduceSum Relu Reshape Resize
 ScatterND Sigmoid Slice Softmax Split Sqrt Squeeze Sub Tanh Tile Transpose Unsqueeze""".split()
-# Inputs that may be computed values; of all other operators only input 0.
+# These inputs may be computed values. Of all other operators, only input 0 may be a computed value.
 VALUES = {name: (0, 1) for name in ("Add", "Sub", "Mul", "Div", "MatMul", "Einsum")} | {"Concat": range(9), "ScatterND": (0, 2)}
 
 
@@ -148,7 +148,7 @@ def records(programs, work, batch, numbers):
     (work / "targets.csv").write_text("\n".join(lines) + "\n")
     run(programs / "tfrecord_convert", "images", "--input", folder, "--targets", work / "targets.csv", "--task", "regression",
         "--output", data)  # fmt: skip
-    (data / "records.json").unlink()  # then the outputs are not scaled
+    (data / "records.json").unlink()  # in this case, the outputs are not scaled
     return data / "train-*"
 
 

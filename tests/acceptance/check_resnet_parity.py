@@ -274,7 +274,7 @@ def _compare(context, reference, subject, records, initial, towers):
     title = f"parity: {subject.title}, {towers.name}, {STEPS} steps"
     errors, expected_losses = _errors_by_step(reference, model, recipe, towers, run, load(initial), records)
     yield from _judge(title, errors, expected_losses, [line["loss"] for line in programs.metrics(run) if "loss" in line])
-    # Only check the evaluation of the ways that have one tower per rank.
+    # Check the evaluation only for the kinds of runs that have one tower per rank.
     if towers.reference != towers.ranks:
         return
     for options in ((), ("--test-time-augmentation",)) if subject.augments else ((),):

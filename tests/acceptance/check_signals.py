@@ -153,7 +153,7 @@ def _computation(context, data):
     if context.device != "cpu":
         return
     # In oneDNN's matrix products for AVX2, the stack pointer may point into the heap, so the frame of a signal handler
-    # would damage the heap. Before Carillon avoided this, such a run failed 6 times out of 10.
+    # would damage the heap. Before Carillon avoided this damage, such a run failed 6 times out of 10.
     narrow = ("--isa", "avx2") if " avx2 " in pathlib.Path("/proc/cpuinfo").read_text() else ()
     options = ("--batch-size", 100, "--threads", 2, *narrow)
     run, expected = (context.directory("computation") for _ in range(2))

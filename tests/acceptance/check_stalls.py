@@ -55,8 +55,8 @@ def _stopped_rank(context, data):
         done = context.finish(process, TIMEOUT)
         passed = time.monotonic() - start
         expected = rf"rank \d+ on \S+: .*rank {stopped} hangs, stopped by a signal: it has been in \w+ of step \d+"
-        # mpirun continues the stopped rank before it kills it. If the rank was in an update, the rank completes the
-        # update and saves the step.
+        # mpirun continues the stopped rank before it kills this rank. If the rank was in an update, the rank completes
+        # the update and saves the step.
         first, *others = [*done.lines, ""]
         wrong = "" if done.code == LOST and re.search(expected, first) else done.explain()
         wrong = wrong or "".join(line for line in others if line and ": another rank ended the run; saved step" not in line)
@@ -79,9 +79,9 @@ def _evaluation(context, data):
         fixed = ("--checkpoint", run, "--batch-size", 1, "--device", context.device)
         return context.command("mnist_eval", "--data", *[records] * 100, *fixed, *options, ranks=2)
 
-    # On a loaded machine everything is slower, so --stall-timeout is set from a measured time. The stall detector
-    # allows 12 times --stall-timeout for the start; here, this is the time of a whole run. It allows 4 times
-    # --stall-timeout for each batch of the evaluation, and all batches together take longer.
+    # On a loaded machine everything is slower, so --stall-timeout is set from a measured time. For the start, the stall
+    # detector allows 12 times --stall-timeout, which is the time of a whole run here. It allows 4 times --stall-timeout
+    # for each batch of the evaluation, and all batches together take longer.
     began = time.monotonic()
     done = context.run_command(command(), TIMEOUT)
     seconds = time.monotonic() - began

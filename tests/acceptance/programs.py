@@ -25,7 +25,7 @@ TIMEOUT = 600  # seconds; even on a loaded machine, only a program that hangs ta
 VARIABLES = ("layer1/weights", "layer1/biases", "layer2/weights", "layer2/biases")
 SCALED = ("--pixel-scale", "0.00392156862745098", "--learning-rate", "0.1", "--decay-steps", "600")
 
-# Lines that Open MPI prints on stderr if a rank aborts, or ends with an exit code other than 0.
+# Open MPI prints these lines on stderr if a rank aborts, or ends with an exit code other than 0.
 _BANNER = re.compile(
     r"^-{20,}$|^[\s\0]*$|^MPI_ABORT was invoked|^with errorcode|^NOTE: invoking MPI_ABORT|^You may or may not see output"
     r"|^exactly when Open MPI kills|^mpirun (detected|has exited|noticed)|^Primary job\s+terminated|^a non-zero exit code"
@@ -34,8 +34,8 @@ _BANNER = re.compile(
     r"|^\[[^]]+:\d+\] plm:rsh: Warning: setpgid"  # harmless: the child process has already called setpgid
     r"|^\s*(Proc|Errorcode|Command|Hostname|Node):|aborting the job|^This may have caused other processes"
     r"|ORTE_ERROR_LOG: .*show_help"  # printed if two ranks abort at the same time
-    # Lines of prterun, the launcher of Open MPI 5. It also warns if ranks have no TCP connection, but the ranks need
-    # none.
+    # Lines of prterun, the launcher of Open MPI 5. prterun also warns if ranks have no TCP connection, but the ranks
+    # need no such connection.
     r'|^prterun (detected|has exited|noticed)|^"abort"\. This may have caused|^terminated by signals sent by prterun'
     r"|^thus causing the job to be terminated|^\[[^]]+:\d+\] PMIX ERROR: PMIX_ERR_UNREACH"  # the rank has already ended
     r"|^\[[^]]+\]\[\[\d+,\d+\],\d+\].*btl_tcp_proc|^Unable to find reachable pairing between"
@@ -47,7 +47,7 @@ _ASIDE = re.compile(
     r"^(step|batch) \d+/\d+, .* left$|^warning: ranks [\d, and]+ share GPU[ -]|^warning: rank \d+ on \S+ delays the other ranks"
 )
 
-# Lines after the reason of a crash.
+# These lines follow the reason of a crash.
 _STACK = re.compile(r"\[0x[0-9a-f]+\]$|^\[[^]]+:\d+\] (\*\*\* |Signal code:)")
 
 

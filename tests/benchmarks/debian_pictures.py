@@ -35,7 +35,7 @@ LEAST_SIDE = 22  # pixels; smaller pictures are skipped
 MOST_PIXELS = 50_000_000  # far below the limits of Carillon and Pillow, so that both read every picture
 Image.MAX_IMAGE_PIXELS = None  # switches off Pillow's warning about large pictures: MOST_PIXELS is the limit
 
-# The folder of the variant to read, for each icon theme.
+# For each icon theme, this table has the folder of the variant to read.
 THEMES = {
     "oxygen-icon-theme": "usr/share/icons/oxygen/base",
     "gnome-icon-theme": "usr/share/icons/gnome",

@@ -27,8 +27,8 @@ from cifar10_vs_pytorch import KEEP_MEMORY
 WORKER = pathlib.Path(__file__).resolve().parent / "torch_pictures_worker.py"
 OURS = "Carillon"
 PRECISION = re.compile(r"precision @ 1 = ([0-9.]+)")
-# PyTorch's networks with which Carillon is compared (torchvision's resnet18, and small networks), and their options of
-# torch_pictures_worker.py.
+# Carillon is compared with these networks in PyTorch: torchvision's resnet18, and small networks. Each has its options
+# of torch_pictures_worker.py.
 PEERS = {
     "resnet18, 64 px": ("--network", "resnet18", "--size", 64),
     "resnet18, 128 px": ("--network", "resnet18", "--size", 128),
@@ -41,7 +41,8 @@ PEERS = {
     "airbench94, 64 px": ("--network", "airbench94", "--size", 64, "--learning-rate", 0.2),
     "plain, 32 px": ("--network", "plain", "--size", 32),
     "plain, 64 px": ("--network", "plain", "--size", 64),
-    # The peer for `--ours --from FILE.onnx`: both start from the same weights, which were trained on ImageNet.
+    # This is the peer for `--ours --from FILE.onnx`. Both programs start from the same weights, which were trained on
+    # ImageNet.
     "EfficientNet-Lite0, 224 px": (
         "--network", "efficientnet_lite0", "--size", 224, "--batch", 16, "--learning-rate", 0.01, "--fp32"),  # fmt: skip
 }

@@ -82,8 +82,8 @@ class Ours:
         try:
             if not self.steps:
                 rate, _ = self._train(self.options.calibration_steps)
-                # The number of steps is larger than `seconds` require, because the rate excludes the start-up and the
-                # first tenth of the steps.
+                # The run has more steps than fit into `seconds`, because the rate excludes the start-up and the first
+                # tenth of the steps.
                 self.steps = max(20, int(rate / self.batch * self.options.seconds / 0.8))
             return self._train(self.steps)
         except SystemExit as failure:

@@ -14,7 +14,7 @@ namespace carillon {
 struct Operation {
   std::string name;
   std::function<void()> run;
-  std::vector<double> seconds = {};  ///< of each round, until the last rank has finished
+  std::vector<double> seconds = {};  ///< the times of each round; a time ends when the last rank has finished
 
   double fastest() const { return seconds.front(); }
   double median() const { return seconds[seconds.size() / 2]; }

@@ -44,7 +44,7 @@ struct Case {
   std::string name;
   std::function<void(Graph&)> add;  ///< adds the inputs, then the op as the last node
   bool input_gradient = true;       ///< false: the op is the first one of its network, so its input needs no gradient
-  double input_density = 1.0;       ///< share of the input's values that are not zero
+  double input_density = 1.0;       ///< fraction of the input's values that are not zero
 };
 
 /// Adds an op that computes nothing, and returns its output as an input of the measured op: only the memory matters.
@@ -66,8 +66,8 @@ Value mnist_layer1(Graph& graph, float expected_density) {
   return dense(graph, "layer1", input(graph, 28, 28, 1), {.units = 500, .input_density = expected_density});
 }
 
-/// Sets each image [height, width, channels] to zero, except a stroke like that of a handwritten digit: one run of
-/// values in each of the middle rows. The position of the run changes a little from row to row.
+/// Sets each image [height, width, channels] to zero, except for a stroke like a stroke of a handwritten digit: one run
+/// of values in each of the middle rows. The position of the run changes a little from row to row.
 void leave_stroke(const Tensor& images, double density) {
   const std::int64_t height = images.shape[1], width = images.shape[2] * images.shape[3], margin = height / 7;
   const double run = density * static_cast<double>(height * width) / static_cast<double>(height - 2 * margin);
@@ -233,7 +233,7 @@ class OpUnderTest {
   }
 
   static void fill(const Tensor& tensor) {
-    std::uint32_t state = 1;  // state of a generator: the values have both signs and no pattern
+    std::uint32_t state = 1;  // state of a random number generator: the values have both signs and no pattern
     std::vector<float> values(static_cast<std::size_t>(tensor.shape.element_count()));
     for (float& value : values) {
       state = state * 1664525u + 1013904223u;

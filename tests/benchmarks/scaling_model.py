@@ -29,7 +29,7 @@ class Network:
         return sum(size for _, size in self.stages)
 
 
-# A share of the time is the stage's share of the network's multiplications; the bytes are 4 per variable. The papers'
+# The share of a stage in the time is its share of the network's multiplications. Each variable has 4 bytes. The papers'
 # tables state the numbers of multiplications and of variables. The last layer comes first.
 RESNET50 = Network("ResNet-50", ((0.01, 8.2 * MB), (0.20, 59.8 * MB), (0.37, 28.4 * MB), (0.26, 4.9 * MB), (0.16, 0.9 * MB)))
 RESNET101 = Network(
@@ -125,9 +125,9 @@ def published():
     """Yields (description, network, cluster, number of towers to which the efficiency is relative, published
     efficiency)."""
     # Images/s of one P100 and of K80s: TensorFlow's benchmarks of May 2017
-    # (tensorflow/docs_src/performance/benchmarks.md, synthetic data). The benchmarks do not include ResNet-101. Its
-    # time is interpolated between ResNet-50 (219 images/s) and ResNet-152 (91.8 images/s), by the numbers of
-    # multiplications (3.8, 7.6 and 11.3 billion, He et al. 2015, table 1).
+    # (tensorflow/docs_src/performance/benchmarks.md, synthetic data). The benchmarks do not include ResNet-101. The
+    # time of ResNet-101 is interpolated between ResNet-50 (219 images/s) and ResNet-152 (91.8 images/s), by the numbers
+    # of multiplications (3.8, 7.6 and 11.3 billion, He et al. 2015, table 1).
     resnet101 = 1 / (1 / 219 + (7.6 - 3.8) / (11.3 - 3.8) * (1 / 91.8 - 1 / 219))
     # Horovod: hosts of 4 P100, RoCE 25 Gbit/s, a ring of all GPUs, 64 MB of fusion, batch 64. Averaging uses 92 % of
     # the line rate; this share is fitted to six points.

@@ -93,7 +93,7 @@ def measure(make_task, options):
     torch.manual_seed(0)
     torch.set_num_threads(options.threads)
     if options.flush_denormals:
-        torch.set_flush_denormal(True)  # before threads are created: they inherit the mode
+        torch.set_flush_denormal(True)  # must run before threads are created, because the threads inherit the mode
     if options.ranks > 1:
         dist.init_process_group(
             "gloo", init_method=options.rendezvous.as_uri(), rank=options.rank, world_size=options.ranks

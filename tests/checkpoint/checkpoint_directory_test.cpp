@@ -108,7 +108,7 @@ TEST_F(CheckpointDirectory, RejectsANewestCheckpointOfANewerFormatInsteadOfFalli
   put(1);
   put(2);
   auto text = read_text(checkpoint_path(path(), 2));
-  text[8] = 2;  // the version in the header
+  text[8] = 2;  // changes the version in the header
   const auto crc = crc32c(std::as_bytes(std::span(text).first(508)));
   std::memcpy(text.data() + 508, &crc, sizeof crc);
   write_text(checkpoint_path(path(), 2), text);

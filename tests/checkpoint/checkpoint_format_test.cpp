@@ -1,4 +1,4 @@
-// Tests of checkpoints that meet or exceed the bounds which both the reader and the writer check.
+// Tests of checkpoints that meet or exceed the bounds. The reader and the writer both check these bounds.
 
 #include <gmock/gmock.h>
 
@@ -16,8 +16,8 @@ using ::testing::HasSubstr;
 using testing::small_state;
 using testing::TemporaryDirectory;
 
-/// Returns a state for each bound of CheckpointBounds. The state meets the bound exactly or, if `beyond`, exceeds it by
-/// one.
+/// Returns a state for each bound of CheckpointBounds. The state meets the bound exactly. If `beyond` is true, it
+/// exceeds the bound by one instead.
 std::map<std::string, CheckpointState> states_at_bounds(bool beyond) {
   const std::size_t more = beyond ? 1 : 0;
   std::map<std::string, CheckpointState> states;

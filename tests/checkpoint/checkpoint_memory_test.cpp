@@ -93,7 +93,7 @@ void write_once(const std::filesystem::path& directory) {
   std::exit(0);
 }
 
-// AddressSanitizer does not release freed memory, and it ends a process whose address space is limited.
+// AddressSanitizer does not release freed memory. It also ends a process with a limited address space.
 #ifndef __SANITIZE_ADDRESS__
 
 TEST(CheckpointMemory, ThatIsExhaustedEndsWithTheCodeOfAFailure) {

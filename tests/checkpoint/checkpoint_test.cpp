@@ -42,8 +42,8 @@ CheckpointState decode(std::span<const std::byte> bytes) {
   return parse_hdf5_image(verified_image(bytes, "checkpoint x"), "checkpoint x");
 }
 
-/// Returns `file`, whose HDF5 image was changed, with a header that matches the image. So only the parser of the image
-/// can find the change.
+/// Returns `file` with a header that matches its HDF5 image. The image was changed before, so only the parser of the
+/// image can find the change.
 std::vector<std::byte> with_new_header(std::vector<std::byte> file) {
   const auto put = [&](std::size_t at, auto value) { std::memcpy(file.data() + at, &value, sizeof value); };
   put(12, crc32c(std::span(file).subspan(512)));
@@ -99,8 +99,8 @@ TEST(Checkpoint, KeepsShapesThatChunksDoNotDivide) {
   expect_equal(read_checkpoint(path), state);
 }
 
-/// HDF5 stores the members of a group in a tree. Up to 8 members need one node; the larger counts need one more level,
-/// or two more levels.
+/// HDF5 stores the members of a group in a tree. Groups of up to 8 members need one node. The larger groups of this
+/// test need a tree with one or two more levels.
 TEST(Checkpoint, KeepsAnyNumberOfArraysInOneGroup) {
   for (const int count : {8, 9, 45, 46, 400, 1500}) {
     auto state = small_state();

@@ -14,7 +14,7 @@
 
 namespace {
 
-enum class Locks { all, none, of_files } locks = Locks::all;  // which locks the simulated file system supports
+enum class Locks { all, none, of_files } locks = Locks::all;  // the locks of the simulated file system
 
 bool is_directory(int descriptor) {
   struct stat status {};
@@ -103,7 +103,7 @@ TEST_F(DirectoryLockTest, WithoutLocksWarnsAndIsKnownByItsHeartbeat) {
   const DirectoryLock lock(directory, [&](const std::string& line) { warnings.push_back(line); });
   EXPECT_THAT(warnings, ElementsAre(HasSubstr("has no locks")));
   expect_in_use_by(me());
-  locks = Locks::all;  // another host, whose file system supports locks
+  locks = Locks::all;  // another host; its file system supports locks
   expect_in_use_by(me());
 }
 
@@ -172,7 +172,7 @@ TEST(HeartbeatTest, IsNotWrittenThroughALink) {
   const Heartbeat heartbeat(path, "host a, process 1", {.interval = milliseconds(10)});
   const auto link = directory.path() / "link";
   std::filesystem::create_symlink(directory.path() / "precious", link);
-  std::filesystem::rename(link, path);  // by one call, so that no beat creates the file in between
+  std::filesystem::rename(link, path);  // writes the file by one call, so that no beat creates the file in between
   std::this_thread::sleep_for(milliseconds(100));
   EXPECT_EQ(read_text(directory.path() / "precious"), "kept");
 }

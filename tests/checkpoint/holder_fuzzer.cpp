@@ -31,8 +31,8 @@ std::string holder_by_lock(const ScratchDirectory& directory, std::span<const st
   return line;
 }
 
-/// Returns the holder that Heartbeat::holder finds. Meanwhile, another thread writes the file again and again: in turn
-/// `text`, and `text` after a line "a".
+/// Returns the holder that Heartbeat::holder finds. Meanwhile, another thread writes the file again and again. It
+/// alternates between `text`, and `text` after a line "a".
 std::string holder_by_heartbeat(const ScratchDirectory& directory, const std::string& text) {
   using std::chrono::milliseconds;
   const std::string path = directory.write(".heartbeat", std::as_bytes(std::span(text)));

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 class GlobalBatch : public ::testing::Test {
  protected:
-  /// Parses the options of a training on `ranks` ranks. Throws an error if they are rejected.
+  /// Parses the options of a training on `ranks` ranks. Throws an error if the program rejects them.
   static TrainOptions settled(std::vector<const char*> arguments, int ranks) {
     const ProgramSpec program_spec = cifar10_program();
     TrainOptions options = program_spec.defaults;

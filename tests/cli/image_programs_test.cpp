@@ -42,7 +42,7 @@ TEST_F(ImageProgramsTest, LearnToTellClassesThatPredictionNames) {
   }
 }
 
-/// 0.6 epochs of 32 records in batches of 8 are 2.4 steps; the program rounds them up to 3.
+/// 0.6 epochs of 32 records in batches of 8 are 2.4 steps. The program rounds this up to 3 steps.
 TEST_F(ImageProgramsTest, TrainForEpochs) {
   const Outcome outcome = run(train("epochs", "--epochs 0.6"));
   EXPECT_EQ(outcome.code, 0) << outcome.output;
@@ -78,7 +78,7 @@ TEST_F(ImageProgramsTest, UseCheckpointsOfNetworksWithUnknownNames) {
                  "is of model 'foreign', this run trains 'resnet18_cifar'");
 }
 
-/// 32 records in batches of 16: 3 steps are one and a half epochs.
+/// With 32 records in batches of 16, 3 steps are one and a half epochs.
 TEST_F(ImageProgramsTest, GiveTheSameBitsAtAnyNumberOfRanksAndThreadsAndWhenResumed) {
   const auto command = [&](const std::string& directory, const std::string& more) {
     return "image_train --model resnet9 --image-size 16 --global-batch 16 --micro-batch 4 --shuffle-window 16 --data "
@@ -251,7 +251,7 @@ TEST_F(ImageProgramsTest, PredictAndExportWithTheFitOfTheTraining) {
   expect_done(train("padded", "--max-steps 1 --fit pad"));
   predictions("--checkpoint " + at("padded") + " --images " + at("seen.npz") + " " + at("in/blue/00.jpg"));
   const NamedArray image = read_npz(at("seen.npz"), 1 << 20).at(0);
-  const std::array mean{124.0f, 116.0f, 104.0f};  // ImageNet's mean in torchvision's preprocessing
+  const std::array mean{124.0f, 116.0f, 104.0f};  // ImageNet's mean, which torchvision's preprocessing uses
   for (std::size_t channel = 0; channel < 3; ++channel) {
     const auto row = [&](std::size_t y) {
       const auto first = image.values.begin() + static_cast<std::ptrdiff_t>((channel * 16 + y) * 16);
@@ -278,7 +278,7 @@ TEST_F(ImageProgramsTest, FitTheirScheduleIntoTheirTime) {
   ASSERT_TRUE(pace);
   EXPECT_EQ(pace->last_step, saved.front());
   std::istringstream lines(testing::read_text(root_ / "budget/metrics.jsonl"));
-  double step = 0.0, position = 0.0, left = 0.0;  // from the last plan in the log
+  double step = 0.0, position = 0.0, left = 0.0;  // the values of the last plan in the log
   for (std::string line; std::getline(lines, line);) {
     const nlohmann::json json = nlohmann::json::parse(line);
     if (json.contains("planned_steps")) {
@@ -347,7 +347,7 @@ TEST_F(ImageProgramsTest, TakeImagenetsRecordsAsTensorflowWritesThem) {
                 " --preprocessing " + form);
     expect_done("image_eval --checkpoint " + at(form) + data + " --report " + at("report.json"));
     const nlohmann::json report = nlohmann::json::parse(read_bytes(at("report.json")));
-    std::map<int, int> counts;  // records of each class
+    std::map<int, int> counts;  // number of records of each class
     for (const nlohmann::json& each : report["classes"]) {
       if (each["support"] != 0) counts[each["class"].get<int>()] = each["support"];
     }

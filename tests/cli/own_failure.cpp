@@ -1,5 +1,5 @@
-// An MPI program whose ranks fail in one of three ways: own_failure alone|together|each.
-// alone: only the last rank fails; the others wait for it.
+// An MPI program with ranks that fail in one of three ways: own_failure alone|together|each.
+// alone: only the last rank fails, and the other ranks wait for it.
 // together: the last rank fails, and all ranks know it.
 // each: every rank fails, and no rank knows that other ranks fail.
 #include <string_view>

@@ -23,7 +23,7 @@ class OwnRanks : public ProgramFixture {
     return "mnist_train --data synthetic --device cpu --batch-size 20 --max-steps " + std::to_string(steps) +
            " --train-dir " + path(run) + " " + more;
   }
-  /// First lines of a script that replaces mpirun.
+  /// The first lines of a script that replaces mpirun.
   static constexpr const char* stub =
       "#!/bin/sh\nif [ \"$1\" = --version ]; then PATH=${PATH#*:}; exec mpirun --version; fi\n";
   static constexpr const char* as_root = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ";
@@ -51,7 +51,7 @@ TEST_F(OwnRanks, TrainAsUnderMpirun) {
   EXPECT_THAT(compared.output, HasSubstr("train_dir"));
   EXPECT_THAT(compared.output, Not(HasSubstr("ranks")));
   EXPECT_EQ(run("checkpoint_tool diff --arrays " + path("own") + " " + path("by-hand")).code, 0);
-  // The same command with another number of ranks resumes.
+  // The same command, with another number of ranks, resumes the run.
   const Outcome resumed = run(train("own", "--ranks 1", 5));
   EXPECT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_THAT(resumed.output, HasSubstr("at step 3"));

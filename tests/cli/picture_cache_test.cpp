@@ -101,13 +101,15 @@ TEST_F(PictureCache, PicturesWithOtherTimesOrInAnotherFolderAreRecognisedByTheir
   fs::last_write_time(root_ / "pictures/cat/3.png", fs::file_time_type::clock::now() - std::chrono::hours(1));
   ASSERT_TRUE(convert());
   EXPECT_TRUE(is_marked());
-  EXPECT_TRUE(holds_conversion(look(), {data(), {"--validation-share", "0.25"}}));  // without reading the pictures
+  EXPECT_TRUE(holds_conversion(look(), {data(), {"--validation-share", "0.25"}}));  // decides this without reading the
+                                                                                    // pictures
   fs::rename(root_ / "pictures", root_ / "moved");
   PictureFolder moved = look_through({root_ / "moved"});
   const Conversion conversion{data(), {"--validation-share", "0.25"}};
   ASSERT_TRUE(convert_if_changed(moved, conversion, FolderLock(data()), tfrecord_convert));
   EXPECT_TRUE(is_marked());
-  // If the contents of the pictures are equal, the records also hold the conversion of the pictures at the former path.
+  // If the pictures have the same contents as the pictures at the former path, the records also hold the conversion of
+  // these pictures.
   EXPECT_FALSE(holds_conversion({before.path, before.fingerprint, ""}, conversion));
   EXPECT_TRUE(holds_conversion({before.path, before.fingerprint, moved.contents}, conversion));
 }
@@ -149,7 +151,7 @@ TEST_F(PictureCache, AnInterruptedConversionIsRepeated) {
   EXPECT_FALSE(is_marked());
 }
 
-/// The interrupted conversion had a split that the next one does not have.
+/// The interrupted conversion had a split that the next conversion does not have.
 TEST_F(PictureCache, AConversionThatWasInterruptedBetweenItsRenamesIsRepeated) {
   ASSERT_TRUE(convert());
   std::ofstream(data() / "pictures.json") << "incomplete\n";

@@ -90,7 +90,8 @@ TEST(PictureOptions, OfCheckpointsHaveTheEvaluatedSize) {
                               R"( "preprocessing": "torchvision")" +
                               more + "}");
   };
-  EXPECT_EQ(described("").value().eval_image_size, 0);  // as stored by versions without eval_image_size
+  EXPECT_EQ(described("").value().eval_image_size, 0);  // in the form in which versions without eval_image_size stored
+                                                        // it
   EXPECT_EQ(described(R"(, "eval_image_size": 72)").value().eval_image_size, 72);
   for (const char* const size : {"7", "-8", "4097", "\"72\""}) {
     EXPECT_THROW(described(R"(, "eval_image_size": )" + std::string(size)), Error) << size;

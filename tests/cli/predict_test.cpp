@@ -23,7 +23,7 @@ class PredictTest : public ProgramFixture {
     ASSERT_EQ(trained.code, 0) << trained.output;
   }
 
-  /// Writes a picture of 28 x 28 pixels that all have one colour. Returns its path.
+  /// Writes a picture of 28 x 28 pixels, all with the same colour. Returns its path.
   std::string put(const std::string& name, const std::array<std::uint8_t, 3>& colour) const {
     Picture picture{.height = 28, .width = 28, .channels = 3, .pixels = {}};
     for (int i = 0; i < 28 * 28; ++i) picture.pixels.insert(picture.pixels.end(), colour.begin(), colour.end());
@@ -84,8 +84,8 @@ TEST_F(PredictTest, CsvHasALineForEachPictureWithAColumnForEachClass) {
   EXPECT_EQ(run(command + " --json").code, 64);
 }
 
-/// The checkpoint determines the image size. The program must reject a checkpoint whose image size needs more memory
-/// than the host has.
+/// The checkpoint determines the image size. If an image of this size needs more memory than the host has, the program
+/// must reject the checkpoint.
 TEST_F(PredictTest, ABatchBeyondTheMemoryIsRefused) {
   const Outcome trained =
       run("image_train --model resnet18 --image-size 32 --classes 2 --data synthetic --batch-size 2 --max-steps 0 "

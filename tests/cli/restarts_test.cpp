@@ -97,7 +97,7 @@ TEST_F(RunWithRestarts, GivesUpWithoutANewCheckpoint) {
 
 TEST_F(RunWithRestarts, ANewCheckpointBeginsTheCountAgain) {
   EXPECT_EQ(run("[ $n -gt 3 ] || touch model.ckpt-$n.h5; lost", 2), 70);
-  EXPECT_EQ(starts().size(), 5U);  // the first three starts write checkpoints; two restarts follow the third
+  EXPECT_EQ(starts().size(), 5U);  // the first three starts write checkpoints; two restarts follow the third start
 }
 
 TEST_F(RunWithRestarts, ReturnsTheCodeWithoutRestarts) {

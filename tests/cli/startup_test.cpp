@@ -70,7 +70,7 @@ TEST_F(Startup, RefusesToBeOneOfManyThatMpiDoesNotSee) {
                     std::string("4 processes were started (") + variable + "), but MPI sees only this one");
     EXPECT_EQ(run("mnist_train --help", std::string(variable) + "=1 ").code, 0);
   }
-  // As if 4 commands `mpirun -np 1` had started the processes.
+  // The variables are as if 4 commands `mpirun -np 1` had started the processes.
   EXPECT_EQ(run("mnist_train --help", "PMI_SIZE=4 OMPI_COMM_WORLD_SIZE=1 ").code, 0);
   EXPECT_EQ(run("mnist_train --help", "SLURM_STEP_NUM_TASKS=3 SLURM_PTY_PORT=7 ").code, 0);
   expect_one_line(run("mnist_train --device cpu", "SLURM_STEP_NUM_TASKS=3 "), ExitCode::usage,

@@ -78,8 +78,8 @@ class TaskProgramsTest : public testing::Test {
   static std::string evaluate(const std::string& set, const std::string& directory) {
     return "image_eval --data '" + at(set) + ".set/validation-*' --checkpoint " + at(directory);
   }
-  /// Expects that trainings with micro-batches have equal bits at 1, 2 and 4 ranks, and also if a training resumes with
-  /// another number of ranks.
+  /// Expects that trainings with micro-batches have equal bits with 1, 2 and 4 ranks. The bits must also be equal if a
+  /// training resumes with another number of ranks.
   static void expect_same_bits(const std::string& set, const std::string& more) {
     const std::string options = "--global-batch 16 --micro-batch 4 --schedule-steps 3 --mixup 0.4 " + more;
     expect_done(train(set, set + "one", options + " --max-steps 3"));

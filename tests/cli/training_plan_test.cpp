@@ -58,7 +58,7 @@ TEST(TrainingPlan, IsReadAsItWasWritten) {
   EXPECT_EQ(line, "model = resnet9");
 }
 
-/// The plan must belong to the checkpoints of the directory at any time.
+/// At any time, the plan must belong to the checkpoints of the directory.
 TEST(TrainingPlan, OfAFreshTrainingWaitsUntilTheEarlierCheckpointsAreRemoved) {
   const fs::path folder = scratch();
   write_plan(folder, {.network = "resnet9"}, "model = resnet9\n");
@@ -69,6 +69,7 @@ TEST(TrainingPlan, OfAFreshTrainingWaitsUntilTheEarlierCheckpointsAreRemoved) {
   EXPECT_FALSE(fs::exists(folder / "model.ckpt-3.h5"));
   EXPECT_EQ(read_plan(folder)->network, "resnet18");
   for (const fs::path& settings : {settings_path(folder), folder / "next-plan.cfg"}) {  // a restart reads the second
+                                                                                        // plan
     std::string line;
     std::ifstream file(settings);
     std::getline(file, line);

@@ -31,8 +31,8 @@ std::vector<float> tree_sum(const std::vector<std::vector<float>>& parts) {
   return sum;
 }
 
-/// Adds the contributions of each host's ranks as a tree, then the hosts' sums as a tree, and divides the sum by
-/// `divisor`.
+/// Adds the contributions of each host's ranks as a tree. Then adds the hosts' sums as a tree, and divides the result
+/// by `divisor`.
 std::vector<float> expected_tree_mean(const std::vector<int>& hosts, std::size_t count, std::int64_t divisor) {
   std::vector<std::vector<float>> sums;
   for (int host = 0; host <= *std::max_element(hosts.begin(), hosts.end()); ++host) {
@@ -116,11 +116,11 @@ TEST_P(CommunicatorTest, ALateRanksGradientsAreWaitedForAndReadBeforeTheyChange)
     communicator_->acquire(stream);
     const std::vector<float> mine = contribution(communicator_->rank(), step, count);
     for (std::size_t begin = 0; begin < count; begin += bucket) {
-      if (begin == bucket) be_late(late);  // rank `late` is late between two buckets
+      if (begin == bucket) be_late(late);  // rank `late` pauses between two buckets
       std::memcpy(array.data() + begin, mine.data() + begin, bucket * sizeof(float));
       communicator_->start_allreduce_mean(array.subspan(begin, bucket), stream);
     }
-    if (step % 2 == 1) be_late((late + 1) % mpi_world().size());  // the rank after `late` is late before finish
+    if (step % 2 == 1) be_late((late + 1) % mpi_world().size());  // the rank after `late` pauses before finish
     communicator_->finish(stream);
     ASSERT_TRUE(equal_bits(array, expected_mean(hosts_, step, count))) << "step " << step;
   }

@@ -48,9 +48,9 @@ TEST_F(CpuShareTest, RanksThatTheLauncherBoundByItsOwnDefaultDivideTheCpusOfTheH
 }
 
 TEST_F(CpuShareTest, ABindingThatGivesEachRankItsOwnIsKept) {
-  if (usable_.size() < static_cast<std::size_t>(mpi_.size())) return;  // too few CPUs for such a binding
+  if (usable_.size() < static_cast<std::size_t>(mpi_.size())) return;  // there are too few CPUs for such a binding
   setenv(bound_, "1", 1);
-  setenv(policy_, "core", 1);  // as if by mpirun --bind-to core
+  setenv(policy_, "core", 1);  // as `mpirun --bind-to core` does
   const std::vector<int> own{usable_[usable_.size() - 1 - static_cast<std::size_t>(mpi_.rank())]};
   topology_.bind_to(own);
   const CpuShare share = take_cpu_share(mpi_, 0);

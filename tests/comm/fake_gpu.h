@@ -1,6 +1,6 @@
-// FakeGpu: a device whose streams run one piece of work at a time. A seed determines the order, so that every order
-// that the events allow can happen. The device's memory is host memory. An operation changes the memory only when the
-// stream reaches the operation.
+// FakeGpu: a device whose streams run one piece of work at a time. A seed determines the order. With different seeds,
+// every order that the events allow can occur. The device's memory is host memory. An operation changes the memory only
+// when the stream reaches the operation.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -46,7 +46,7 @@ class Launcher : public testing::Test {
 
 TEST_F(Launcher, IsNamedByAVariable) {
   EXPECT_EQ(launcher_variable(), "");
-  constexpr std::size_t settings = 3;  // the last names are settings, which exist without a launcher too
+  constexpr std::size_t settings = 3;  // the last names are names of settings, which also exist without a launcher
   for (const char* const name : std::span(names).first(names.size() - settings)) {
     setenv(name, "0", 1);
     EXPECT_EQ(launcher_variable(), name);

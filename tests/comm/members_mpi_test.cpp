@@ -9,8 +9,8 @@
 namespace carillon::testing {
 namespace {
 
-/// Returns the error of a wait for the ranks 10 to 39, some of which never arrive. `missing`: indices of these missing
-/// ranks, from 0 for rank 10.
+/// Returns the error of a wait for the ranks 10 to 39. Some of these ranks never arrive. `missing`: the indices of the
+/// missing ranks; index 0 is rank 10.
 std::string error_of(const std::vector<int>& missing) {
   std::vector<int> ranks;
   for (int rank = 10; rank < 40; ++rank) ranks.push_back(rank);

@@ -28,7 +28,7 @@ inline std::vector<int> hosts_of(const std::string& placement) {
   return hosts;
 }
 
-/// The values that rank `rank` contributes in step `step`.
+/// Returns the values that rank `rank` contributes in step `step`.
 inline std::vector<float> contribution(int rank, int step, std::size_t count) {
   return random_values(count, static_cast<std::uint64_t>(1000 * step + rank));
 }
@@ -63,9 +63,9 @@ inline bool equal_bits(std::span<const float> a, std::span<const float> b) {
 
 inline float rounded(float value) { return to_float(to_bf16(value)); }
 
-/// Returns the mean of a bucket of `count` elements if hosts send bfloat16. One host computes the sum of each element:
-/// it adds its own ranks' exact sum and the rounded sums of the other hosts, in the order of the hosts. All ranks get
-/// the sum times the factor, rounded to bfloat16.
+/// Returns the mean of a bucket of `count` elements if hosts send bfloat16. For each element, one host computes the
+/// sum: it adds the exact sum of its own ranks and the rounded sums of the other hosts, in the order of the hosts. All
+/// ranks get the product of the sum and the factor, rounded to bfloat16.
 inline std::vector<float> expected_rounded_mean(const std::vector<int>& hosts, int step, std::size_t count) {
   const int host_count = *std::max_element(hosts.begin(), hosts.end()) + 1;
   if (host_count == 1) return expected_mean(hosts, step, count);

@@ -15,7 +15,7 @@ namespace {
 
 using Places = SharedSegment::Places;
 
-/// Tests with an empty directory. All ranks use the same directory.
+/// Tests that use an empty directory. All ranks use the same directory.
 class SharedSegmentTest : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(directory_); }
@@ -67,7 +67,7 @@ TEST_F(SharedSegmentTest, LastsUntilTheLastMemberFreesIt) {
 }
 
 TEST_F(SharedSegmentTest, IsInTheFirstDirectoryWithRoomIfMembersCannotShareAMemoryFile) {
-  if (mpi_.size() == 1) return;  // a rank alone shares nothing
+  if (mpi_.size() == 1) return;  // a single rank shares nothing
   const Places places{.memory_file = false, .directories = {"/absent", "/sys", directory_, "/tmp"}};
   const SharedSegment segment(ranks(), bytes(mpi_.rank()), places);
   EXPECT_EQ(segment.place(), "a file in " + directory_);
@@ -96,7 +96,7 @@ TEST_F(SharedSegmentTest, WithoutRoomFailsOnAllRanksAndTheFirstNamesEachPlaceAnd
   }
 }
 
-/// Simulates containers in which a directory that one rank sees does not exist for the others.
+/// Simulates containers: one rank sees a directory that does not exist for the other ranks.
 TEST_F(SharedSegmentTest, IsNotInADirectoryThatOnlyOneMemberSees) {
   if (mpi_.size() == 1) return;
   constexpr int number = 500;  // a file descriptor that only rank 0 opens
@@ -108,7 +108,7 @@ TEST_F(SharedSegmentTest, IsNotInADirectoryThatOnlyOneMemberSees) {
   const std::string seen_by_first = fmt::format("/proc/self/fd/{}", number);
   const SharedSegment segment(ranks(), 64, Places{.memory_file = false, .directories = {seen_by_first, directory_}});
   EXPECT_EQ(segment.place(), "a file in " + directory_);
-  mpi_.barrier();  // after this, rank 0 has removed the file's name
+  mpi_.barrier();  // at this point, rank 0 has removed the file's name
   EXPECT_TRUE(std::filesystem::is_empty(directory_));
   if (mpi_.rank() == 0) close(number);
 }

@@ -97,7 +97,7 @@ TEST_P(StagedCommunicatorTest, BroadcastAndMeanTakeTheDevicesValuesBehindWorkUnd
   EXPECT_TRUE(equal_bits(values, expected_mean(hosts_, 7, 100)));
 }
 
-/// Within a step, a batch norm over all ranks calls gather in this way.
+/// A batch norm over all ranks calls gather in this way, within a step.
 TEST_P(StagedCommunicatorTest, GatherTakesEveryRanksSliceBehindWorkUnderWay) {
   const auto ranks = static_cast<std::size_t>(mpi_world().size()), rank = static_cast<std::size_t>(mpi_world().rank());
   constexpr std::size_t part = 32, count = 100;

@@ -36,7 +36,7 @@ class RecordingHost final : public Communicator {
   float* base_ = nullptr;
 };
 
-/// Records the calls. Each download is complete when it is polled for the second time.
+/// Records the calls. Each download is complete when the host polls it for the second time.
 class RecordingCopies final : public StagingCopies {
  public:
   explicit RecordingCopies(Calls& calls) : calls_(calls) {}

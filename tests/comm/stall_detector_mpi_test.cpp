@@ -35,7 +35,7 @@ class StallDetectorTest : public ::testing::Test {
   bool is_last() const { return mpi_.rank() == last(); }
 
   /// The last rank does `work`, and the other ranks wait for the last rank. Returns the error with which this rank's
-  /// wait ends; empty if it ends without an error.
+  /// wait ends, or an empty text if it ends without an error.
   template <typename Work>
   std::string looks_while_last(StallDetector& stall_detector, const Work& work, double seconds = long_enough) {
     stall_detector.enter(Phase::compute, 7);
@@ -45,8 +45,8 @@ class StallDetectorTest : public ::testing::Test {
     return "";
   }
 
-  /// Waits for `ranks`, at most `longest` seconds. Returns the error with which the wait ends; empty if it ends without
-  /// an error.
+  /// Waits for `ranks`, at most `longest` seconds. Returns the error with which the wait ends, or an empty text if it
+  /// ends without an error.
   std::string error_of_looks(StallDetector& stall_detector, std::span<const int> ranks,
                              double longest = long_enough) const {
     try {
@@ -226,8 +226,8 @@ TEST_F(StallDetectorTest, AWaitForOtherHostsAloneEndsAfterATimeAndAHalf) {
   EXPECT_THAT(told.front(), ::testing::HasSubstr(" on other hosts in averaging without a response"));
 }
 
-/// The first rank of the other host may still be writing a checkpoint, and this host cannot know whether it does. So
-/// the limit is longer.
+/// The first rank of the other host may still write a checkpoint, and this host cannot know this. So the limit is
+/// longer.
 TEST_F(StallDetectorTest, AWaitForOtherHostsMayTakeLongerAfterACheckpoint) {
   StallDetector stall_detector(mpi_, {.stall_seconds = 1.0, .ends_own_stall = false});
   mpi_.barrier();

@@ -39,8 +39,8 @@ TEST(Bf16Test, KeepsZerosSubnormalsInfinitiesAndNaN) {
   EXPECT_EQ(rounded(0x00018000), 0x0002);
   EXPECT_EQ(rounded(0x7f800000), 0x7f80);
   EXPECT_EQ(rounded(0xff800000), 0xff80);
-  EXPECT_EQ(rounded(0x7f800001), 0x7fc0);  // rounding alone would return infinity
-  EXPECT_EQ(rounded(0xffffffff), 0xffff);  // rounding alone would return 0
+  EXPECT_EQ(rounded(0x7f800001), 0x7fc0);  // without a check for NaN, rounding would return infinity
+  EXPECT_EQ(rounded(0xffffffff), 0xffff);  // without a check for NaN, rounding would return 0
 }
 
 TEST(Bf16Test, BecomesTheFloatOfTheSameUpperBits) {

@@ -98,8 +98,8 @@ bool blocks_all() {
   return true;
 }
 
-/// Runs in a separate process. Ends the process with 75 if only the signal thread receives signals, and neither this
-/// thread nor a thread that this thread starts receives any.
+/// Runs in a separate process. Ends the process with 75 if only the signal thread receives signals. This thread, and a
+/// thread that it starts, must receive no signals.
 void send_all() {
   for (const int signal : kept) std::signal(signal, note_taker);
   keep_signals_from_computation();

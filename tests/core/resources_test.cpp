@@ -84,7 +84,8 @@ TEST(CoresWithin, IsThePartOfAQuotaRoundedUp) {
 TEST(Memory, IsLimitedByTheAddressSpace) {
   const pid_t child = fork();
   if (child == 0) {
-    // `left`: bytes that the process may still allocate. `returned`: bytes that the process may free meanwhile.
+    // `left`: number of bytes that the process may still allocate. `returned`: number of bytes that the process may
+    // free meanwhile.
     constexpr rlim_t left = rlim_t{64} << 20, returned = rlim_t{1} << 20;
     rlim_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;

@@ -16,7 +16,7 @@ TEST(Printable, EscapesWhatMovesACursorOrEndsALine) {
   EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
   EXPECT_EQ(printable("\xC2\x9B"
                       "2J"),
-            "\\xc2\\x9b2J");  // CSI as one C1 character
+            "\\xc2\\x9b2J");  // CSI as a single C1 character
 }
 
 TEST(Printable, EscapesWhatIsInvisibleOrChangesTheOrderOfALine) {
@@ -58,11 +58,11 @@ TEST(NumberOf, IsTheWholeTextInTheRangeOfDouble) {
 
 TEST(Printable, EscapesWhatIsNotUtf8) {
   EXPECT_EQ(printable("t-\xe9"), "t-\\xe9");
-  EXPECT_EQ(printable("\xC0\x8A\xE0\x80\x8A"), "\\xc0\\x8a\\xe0\\x80\\x8a");  // line ends in overlong UTF-8
+  EXPECT_EQ(printable("\xC0\x8A\xE0\x80\x8A"), "\\xc0\\x8a\\xe0\\x80\\x8a");  // line ends with overlong UTF-8 encodings
   // The first three bytes encode a surrogate, and the next four a code point above U+10FFFF. Neither is valid in UTF-8.
   EXPECT_EQ(printable("\xED\xA0\x80\xF4\x90\x80\x80").substr(0, 4), "\\xed");
   EXPECT_EQ(printable("\xF4\x90\x80\x80").substr(0, 4), "\\xf4");
-  EXPECT_EQ(printable("\xE6\x97"), "\\xe6\\x97");  // a character that is cut off
+  EXPECT_EQ(printable("\xE6\x97"), "\\xe6\\x97");  // a character without its last bytes
 }
 
 TEST(Printable, KeepsBothEndsOfALongText) {

@@ -1,6 +1,6 @@
-// Fuzzes the archives that tfrecord_convert reads: tar, plain or compressed. Either the reader must reject an input
-// with a line that names the file, or each member of the archive must have its declared size, which must not exceed the
-// given bound.
+// Fuzzes the archives that tfrecord_convert reads: tar, plain or compressed. There are two permitted results. The
+// reader may reject an input with a line that names the file. Otherwise each member of the archive must have its
+// declared size, and this size must not exceed the given bound.
 //
 // After a mutation of a plain archive, the fuzzer corrects the checksums in the headers.
 #include "src/data/convert/source_file.h"

@@ -9,8 +9,8 @@
 namespace carillon {
 namespace {
 
-/// Parameter: 0 for a dataset in memory; otherwise the number of threads that decode ahead. The results must be equal
-/// for all parameters.
+/// The parameter is 0 for a dataset in memory. Otherwise it is the number of threads that decode ahead. The results
+/// must be equal for all parameters.
 class BatchLoaderTest : public ScratchTest, public testing::WithParamInterface<int> {
  protected:
   Dataset dataset(int count) const {

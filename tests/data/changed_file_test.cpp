@@ -110,7 +110,8 @@ TEST_F(ChangedFile, ThatIsRemovedOrReplacedStaysAsItWas) {
 }
 
 TEST_F(ChangedFile, ThatIsCutWhileItIsReadThroughEndsThatInOneLine) {
-  std::string noise(std::size_t{1} << 20, '\0');  // more than the reader reads ahead; GZIP cannot compress it
+  std::string noise(std::size_t{1} << 20, '\0');  // the file has more bytes than the reader reads ahead; GZIP cannot
+                                                  // compress it
   std::uint32_t state = 1;
   for (char& byte : noise) byte = static_cast<char>((state = state * 1664525 + 1013904223) >> 24);
   std::string bytes;
@@ -132,7 +133,7 @@ TEST_F(ChangedFile, PassesOtherBusErrorsToThePreviousHandler) {
   std::byte first{};
   copy_mapped(mapped.bytes().first(1), &first);
   std::filesystem::resize_file(path("a"), 0);
-  const auto as_before = [](int status) {  // ended by the previous handler; a sanitizer's handler exits with 1
+  const auto as_before = [](int status) {  // the previous handler ends the process; a sanitizer's handler exits with 1
     return WIFSIGNALED(status) ? WTERMSIG(status) == SIGBUS : WEXITSTATUS(status) == 1;
   };
   EXPECT_EXIT(std::exit(static_cast<int>(mapped.bytes()[100])), as_before, "");

@@ -61,7 +61,7 @@ class Cifar10Test : public ProgramFixture {
     expect_failure(convert(input), code, text);
     EXPECT_FALSE(std::filesystem::exists(path("out")));
   }
-  /// Opens records with one image each. Returns the failure, if any.
+  /// Opens records with one image each. Returns the failure, if there is one.
   Failure open_images(const std::vector<std::string>& images, CacheMode cache = CacheMode::memory) const {
     std::string bytes;
     for (const std::string& image : images) {

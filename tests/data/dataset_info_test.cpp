@@ -24,7 +24,7 @@ TEST(DatasetInfo, OfAsManyClassesAsPossibleIsReadBack) {
 TEST(DatasetInfo, ThatCouldNotBeReadIsNotWritten) {
   const testing::TemporaryDirectory directory;
   DatasetInfo equal_names;
-  equal_names.classes = {"a\xff", "a\xfe"};  // both become the same name in UTF-8
+  equal_names.classes = {"a\xff", "a\xfe"};  // these two names become the same name in UTF-8
   for (const DatasetInfo& info :
        {DatasetInfo(), with_classes(max_classes + 1, 6), with_classes(max_classes, 700), equal_names}) {
     EXPECT_EQ(testing::error_of([&] { check_dataset_info(info); }).code(), ExitCode::data);

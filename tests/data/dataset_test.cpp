@@ -243,7 +243,8 @@ TEST_F(DatasetTest, GzipWithoutCacheIsRefusedAsUsage) {
 TEST_F(DatasetTest, AutomaticCachesWhatFitsThisRanksShareOfMemory) {
   const std::vector<std::string> plain = {write("a", mnist_records(10))};
   EXPECT_TRUE(Dataset::open(plain, mnist_decoder, CacheMode::automatic, 2).in_memory());
-  constexpr int crowd = 2'000'000'000;  // number of ranks that share the memory, so each rank may use only a few bytes
+  constexpr int crowd = 2'000'000'000;  // number of ranks that share the memory; each rank may therefore use only a few
+                                        // bytes
   EXPECT_FALSE(Dataset::open(plain, mnist_decoder, CacheMode::automatic, crowd).in_memory());
   EXPECT_TRUE(Dataset::open(plain, mnist_decoder, CacheMode::memory, crowd).in_memory());
   const std::vector<std::string> gzip = {sample_path("tensorflow_gzip.tfrecord")};
@@ -262,8 +263,8 @@ TEST_F(DatasetTest, AutomaticJudgesBySeveralRecordsAndGivesUpACacheThatGrowsTooL
     if (i < large_count) features["thumbnail"].mutable_bytes_list()->add_value(large);
     append_record(bytes, example.SerializeAsString());
   }
-  // The first records are larger than the others. So the dataset estimates too few records, and begins a cache although
-  // the memory suffices for only half of the images.
+  // The first records are larger than the other records. Therefore the dataset estimates too few records, and begins a
+  // cache although the memory is large enough for only half of the images.
   const std::vector<std::string> files = {write("a", bytes)};
   const std::uint64_t limit = 784 * small_count / 2;
   const int ranks = static_cast<int>(available_memory_bytes() / 2 / limit);

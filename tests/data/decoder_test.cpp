@@ -159,8 +159,8 @@ TEST(Decoder, AnImageOfTheOtherKindsChannelsIsNoneOfTheFirst) {
   EXPECT_THROW(grey_records(schema_of({})), Error);
 }
 
-/// A decoder of records of any length, as for encoded images. Its results depend on the stream position, and it
-/// inspects the whole dataset before the training.
+/// A decoder for records of any length, which could be encoded images. Its results depend on the stream position, and
+/// it inspects the whole dataset before the training.
 class AnyLengthDecoder final : public RecordDecoder {
  public:
   explicit AnyLengthDecoder(bool draws) : RecordDecoder({1, 2, 1}, {.type = DType::u8, .shape = {3}}), draws_(draws) {}

@@ -25,13 +25,13 @@ using ::testing::StartsWith;
 
 std::string sha256_of(const std::string& text) {
   Sha256 sum;
-  // Hash the text in two pieces.
+  // Hashes the text in two pieces.
   sum.update(std::as_bytes(std::span(text).first(text.size() / 2)));
   sum.update(std::as_bytes(std::span(text).subspan(text.size() / 2)));
   return sum.digits();
 }
 
-/// Returns bytes that do not repeat, so that data from a wrong offset differ.
+/// Returns bytes that do not repeat, so that bytes from a wrong offset differ.
 std::string noise(std::size_t size) {
   std::string bytes(size, '\0');
   std::uint32_t state = 1;
@@ -41,7 +41,7 @@ std::string noise(std::size_t size) {
 
 class DownloadTest : public ProgramFixture {
  protected:
-  /// Downloads to target(). Only the contents `expected` are accepted.
+  /// Downloads to target(). Accepts only the contents `expected`.
   void fetch(const std::string& expected) {
     download(
         server_.address(), target(),
@@ -268,7 +268,7 @@ TEST_F(DownloadTest, TwoProcessesDoNotWriteTheSamePart) {
 
 class PublishedSetTest : public DownloadTest {
  protected:
-  /// A published dataset of one file, which the program stores with GZIP.
+  /// A published dataset that consists of one file, which the program stores with GZIP.
   PublishedSet set() const {
     return {.address = "http://127.0.0.1:9/", .files = {{.name = "file", .contents = {{"", sum_}}}}};
   }
@@ -286,7 +286,8 @@ TEST_F(PublishedSetTest, TheChecksumIsThatOfTheDecompressedContents) {
   server_.set({.content = gzip_member(content_)});
   download_set(set(), directory_, set_download());
   EXPECT_EQ(read_text(path("file")), gzip_member(content_));
-  download_set(set(), directory_, set_download());  // the file exists: the call only checks it, and sends no request
+  download_set(set(), directory_, set_download());  // the file already exists, so the call only checks it and sends no
+                                                    // request
   EXPECT_EQ(server_.requests().size(), 1u);
   EXPECT_THAT(notes_, HasSubstr("present, its contents are right"));
 }

@@ -19,15 +19,16 @@
 
 namespace carillon::testing {
 
-/// How the server answers. Tests change it between requests.
+/// Describes how the server answers. Tests change it between requests.
 struct ServedFile {
   std::string content;
-  std::string etag = "\"one\"";  ///< empty: sends none
-  bool knows_ranges = true;      ///< false: ignores ranges and sends the whole file
-  bool states_size = true;       ///< false: sends no size; the file ends where the connection ends
-  int status = 200;              ///< if not 200, the server sends an error page in place of the file
+  std::string etag = "\"one\"";  ///< empty: the server sends none
+  bool knows_ranges = true;      ///< false: the server ignores ranges and sends the whole file
+  bool states_size = true;       ///< false: the server sends no size, and the end of the connection is the end of the
+                                 ///< file
+  int status = 200;              ///< if not 200, the server sends an error page instead of the file
   std::size_t cut = 0;           ///< after this many bytes of the body, the connection ends; 0: never
-  std::string redirection = {};  ///< where all paths except "/file" are redirected; empty: no redirection
+  std::string redirection = {};  ///< the target to which all paths except "/file" are redirected; empty: no redirection
 };
 
 class HttpServer {
@@ -47,7 +48,7 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
   ~HttpServer() {
     ends_ = true;
-    shutdown(listener_.get(), SHUT_RDWR);  // makes accept return
+    shutdown(listener_.get(), SHUT_RDWR);  // makes accept return with an error
     thread_.join();
   }
 
@@ -91,7 +92,7 @@ class HttpServer {
     }
   }
 
-  /// Returns the value of a header; empty if the request does not have it.
+  /// Returns the value of a header, or an empty text if the request does not have the header.
   static std::string header(const std::string& request, const std::string& name) {
     const std::size_t at = request.find("\r\n" + name + ": ");
     if (at == request.npos) return {};

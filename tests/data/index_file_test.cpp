@@ -1,5 +1,5 @@
-// Tests of index files: reading one returns what was written; an index is used only if its data files have not changed;
-// a damaged index is rejected.
+// Tests of index files. Reading an index file must return what was written. An index must be used only if its data
+// files have not changed. A damaged index must be rejected.
 #include "carillon/data/record.h"
 
 #include <gmock/gmock.h>
@@ -33,8 +33,8 @@ class IndexFileTest : public ProgramFixture {
     for (std::size_t i = 0; i < dataset.size(); ++i) labels.push_back(read_class(dataset, i, i, image));
     return labels;
   }
-  /// Changes the entry of a file as if the file had had a different size (`size_changed`) or a different time when the
-  /// index was made.
+  /// Changes the entry of a file. Afterwards the entry is as if the file had had a different size (`size_changed`) or a
+  /// different time when the index was made.
   static void make_stale(IndexedFile& file, bool size_changed) {
     if (size_changed) {
       file.bytes += 1;
@@ -64,7 +64,8 @@ TEST_F(IndexFileTest, SaysWhereRecordsAre) {
   EXPECT_EQ(open().name_of(8), path("train-1") + ": record 1");
 }
 
-/// The index lacks one record. So the opened dataset also lacks this record, because opening does not read the files.
+/// The index lacks one record. Therefore the opened dataset also lacks this record, because opening the dataset does
+/// not read the files.
 TEST_F(IndexFileTest, IsBelievedWithoutLookingIntoTheFiles) {
   write_index();
   FileIndex index = read_index_file(directory_);
@@ -78,7 +79,7 @@ TEST_F(IndexFileTest, OfAFileThatHasChangedIsPassedOver) {
   write_index();
   write("train-0", mnist_records(5));
   EXPECT_EQ(open().size(), 8u);
-  write("train-0", mnist_records(7));  // the size is the size in the index, but the time differs
+  write("train-0", mnist_records(7));  // the size is the same as in the index, but the time differs
   EXPECT_EQ(labels().size(), 10u);
 }
 

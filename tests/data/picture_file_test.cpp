@@ -175,8 +175,8 @@ TEST(PictureFile, InBmpIsRead) {
   EXPECT_EQ(rgb(as_jpeg_or_png(bmp(width, height, 24, 0, "", bottom_up), "a.bmp", {})), expected);
   const std::string masks = little({{0xFF00, 4}, {0xFF0000, 4}, {0xFF000000, 4}});
   EXPECT_EQ(rgb(as_jpeg_or_png(bmp(width, -height, 32, 3, masks, top_down), "a.bmp", {})), expected);
-  // Pixels of 4 bits, with a palette of red, green and blue. The file has two rows of three pixels, the lower row
-  // first.
+  // Pixels of 4 bits, with a palette of red, green and blue. The file has two rows of three pixels, and the lower row
+  // comes first.
   const std::string palette = little({{0xFF0000, 4}, {0x00FF00, 4}, {0x0000FF, 4}}) + std::string(52, '\0');
   const std::string red("\xFF\0\0", 3), green("\0\xFF\0", 3), blue("\0\0\xFF", 3);
   const std::string picture = blue + blue + red + red + green + blue;

@@ -51,9 +51,9 @@ TEST_F(FolderScanTest, IgnoresOtherFilesAndCountsThem) {
   put("in/b.txt", "P6 is no picture");
   put("in/c.mov", box + "ftypqt  ....");
   put("in/d.mp4", box + "ftypisom....");
-  put("in/e.dng", picture("colour.tif"));  // as a camera's raw file, which begins with a preview in TIFF format
+  put("in/e.dng", picture("colour.tif"));  // like a camera's raw file, which begins with a preview in TIFF format
   put("in/f", "");
-  ASSERT_EQ(::mkfifo(path("in/g").c_str(), 0600), 0);  // the program must not read it: it would wait for ever
+  ASSERT_EQ(::mkfifo(path("in/g").c_str(), 0600), 0);  // the program must not read it, because it would wait for ever
   put("in/h.png", picture("colour.png"));
   EXPECT_THAT(found(), ElementsAre("h.png"));
   const FolderScan scan = scan_folder(path("in"));
@@ -177,8 +177,8 @@ class AdviceTest : public FolderScanTest {
     put("programs/" + name, "#!/bin/sh\n" + script);
     std::filesystem::permissions(path("programs/" + name), std::filesystem::perms::owner_all);
   }
-  /// Expects that `command` fails. Runs the command in its message, which begins at `start`, and expects that `command`
-  /// then succeeds.
+  /// Expects that `command` fails with a message that contains another command, which begins at `start`. Runs that
+  /// other command, and expects that `command` then succeeds.
   void expect_advice_helps(const std::string& command, const std::string& start) const {
     const Outcome outcome = run(command);
     EXPECT_NE(outcome.code, 0);
@@ -361,7 +361,7 @@ TEST_F(SplitFoldersTest, AreClassesOnRequest) {
 
 TEST_F(SplitFoldersTest, AreNotInClassesThatHoldPicturesOrOneFolderEach) {
   for (const char* name : {"ant", "bee"}) {
-    put(fmt::format("in/{}/images/0.jpg", name), picture("colour.jpg"));  // as Tiny ImageNet has
+    put(fmt::format("in/{}/images/0.jpg", name), picture("colour.jpg"));  // like the folders of Tiny ImageNet
     put(fmt::format("more/{}/young/0.jpg", name), picture("colour.jpg"));
     put(fmt::format("more/{}/old/0.jpg", name), picture("colour.jpg"));
   }

@@ -216,8 +216,8 @@ TEST_F(PictureProgramsTest, SplitsOfAnEarlierConversionAreNotLeftBesideOthers) {
   EXPECT_EQ(read_bytes(path("out/train-00000-of-00001.tfrecord")), before);
 }
 
-/// A validation share of 1/50 selects no picture of a single class of 20 pictures, but all small classes together must
-/// reach the share.
+/// A validation share of 1/50 would select no picture from a single class of 20 pictures. But all small classes
+/// together must reach the share.
 TEST_F(PictureProgramsTest, SmallClassesGiveTheirShareTogether) {
   std::vector<ListedPicture> pictures;
   for (std::size_t i = 0; i < 2000; ++i) pictures.push_back({.path = "", .class_index = i / 20});
@@ -234,8 +234,8 @@ TEST_F(PictureProgramsTest, AClassKeepsAPictureToTrainOn) {
   const SharedPictures shared = share_out(pictures, 4, 0.5, 1);
   std::map<std::size_t, int> kept;
   for (const ListedPicture& picture : shared.kept) ++kept[picture.class_index];
-  // The first three classes have one picture each, which must remain in the training set. The last class provides their
-  // share too.
+  // The first three classes have one picture each, which must remain in the training set. The last class also provides
+  // the share of these classes.
   EXPECT_EQ(kept, (std::map<std::size_t, int>{{0, 1}, {1, 1}, {2, 1}, {3, 2}}));
   EXPECT_EQ(shared.taken.size(), 6u);
 }
@@ -248,7 +248,7 @@ TEST_F(PictureProgramsTest, LinksThatLeadBackArePassedOver) {
 }
 
 /// Nine folders contain links to each other, so there are 986,409 paths without a loop. The program must remember which
-/// folders it has read; otherwise it would take all these paths.
+/// folders it has read. Otherwise it would follow all these paths.
 TEST_F(PictureProgramsTest, EachRealFolderIsReadOncePerClass) {
   constexpr int count = 9;
   const auto folder = [&](int i) { return path(fmt::format("in/{}", i)); };

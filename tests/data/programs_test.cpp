@@ -74,7 +74,7 @@ TEST_F(ProgramsTest, ConvertedRecordsHoldTheNumberOfPixelsAsOneValue) {
   const auto& features = example.features().feature();
   ASSERT_EQ(features.size(), 3u);
   const auto& pixels = features.at("pixels").int64_list().value();
-  ASSERT_EQ(pixels.size(), 1);  // one value, because the reference program parses a scalar
+  ASSERT_EQ(pixels.size(), 1);  // one value, because the reference program can read only one value
   EXPECT_EQ(pixels[0], 784);
   EXPECT_EQ(features.at("image_raw").bytes_list().value(0)[1], static_cast<char>(785));
   EXPECT_EQ(features.at("label").int64_list().value(0), 4);
@@ -110,7 +110,8 @@ TEST_F(ProgramsTest, GzipSourceAndAnyShardCountGiveTheSameRecords) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("out")), {}), 8);
 }
 
-/// A kill between the renames must not leave the training images of one dataset and the test images of another.
+/// If the process is killed between the renames, the folder must not contain the training images of one dataset and the
+/// test images of another dataset.
 TEST_F(ProgramsTest, AllSplitsOfMnistAreReplacedTogether) {
   write_idx();
   ASSERT_EQ(run(convert()).code, 0);

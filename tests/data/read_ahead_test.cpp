@@ -13,7 +13,7 @@
 namespace carillon {
 namespace {
 
-/// Returns how many bytes this process has read by read(2) and similar calls.
+/// Returns the number of bytes that this process has read by read(2) and similar calls.
 double bytes_read() {
   std::ifstream file("/proc/self/io");
   std::string name;
@@ -22,7 +22,7 @@ double bytes_read() {
   EXPECT_EQ(name, "rchar:");
   return count;
 }
-/// Returns how many bytes `work` reads. Does not count the bytes that bytes_read itself reads.
+/// Returns the number of bytes that `work` reads. Does not count the bytes that bytes_read itself reads.
 double bytes_read_by(const std::function<void()>& work) {
   const double before = bytes_read(), between = bytes_read();
   work();
@@ -35,7 +35,7 @@ class ReadingAheadTest : public ScratchTest {
     const std::vector<std::string> paths = {write("a", mnist_records(50)), write("b", mnist_records(50))};
     return Dataset::open(paths, mnist_decoder, CacheMode::none);
   }
-  static constexpr double some_digits = 8;  // bytes by which the text of /proc/self/io may grow meanwhile
+  static constexpr double some_digits = 8;  // number of bytes by which the text of /proc/self/io may grow meanwhile
 };
 
 TEST_F(ReadingAheadTest, ReadsTheRecordsThatAreNamedAndNoOthers) {

@@ -13,7 +13,7 @@
 namespace carillon {
 namespace {
 
-/// Reads the records of the file and frames them again. Returns nullopt if the file is rejected.
+/// Reads the records of the file and frames them again. Returns nullopt if the reader rejects the file.
 std::optional<std::string> framed_records(const std::string& path, RecordCheck check) {
   return accepted(path + ": record ", [&] {
     RecordReader reader(path, check);

@@ -98,7 +98,7 @@ TEST_F(RecordTest, EveryFlippedBitIsFoundAtItsRecord) {
 TEST_F(RecordTest, EveryCutIsFoundAtItsRecord) {
   const std::string small = framed({"first", "second"});
   for (std::size_t cut = 1; cut < small.size(); ++cut) {
-    if (cut == second_) continue;  // at this length, the file is one complete record
+    if (cut == second_) continue;  // with this length, the file is one complete record
     damage(small.substr(0, cut), cut < second_ ? 0 : 1, cut < second_ ? 0 : second_);
   }
 }
@@ -151,7 +151,7 @@ TEST_F(RecordTest, DamagedGzipIsFoundAtItsRecord) {
   EXPECT_THAT(damage(whole.substr(0, whole.size() - 9), 1, second_), HasSubstr("GZIP data is truncated"));
   EXPECT_THAT(damage(whole.substr(0, whole.size() / 2), 1, second_), HasSubstr("GZIP data is truncated"));
   std::string flipped = whole;
-  flipped[flipped.size() - 5] ^= 1;  // in the CRC32 of the trailer
+  flipped[flipped.size() - 5] ^= 1;  // the changed byte is in the CRC32 of the trailer
   EXPECT_THAT(damage(flipped, 2, second_ + 16 + noise.size()), HasSubstr("GZIP data is damaged"));
   EXPECT_THAT(damage(whole + "more", 2, second_ + 16 + noise.size()),
               HasSubstr("trailing bytes that are not GZIP data"));

@@ -45,7 +45,7 @@ TEST(SampleOrder, APositionsRecordDoesNotDependOnWhatWasAskedBefore) {
   std::vector<std::uint64_t> forward;
   for (std::uint64_t position = 0; position < 500; ++position) forward.push_back(order.record_at(position));
   for (std::uint64_t position = 500; position-- > 0;) EXPECT_EQ(again.record_at(position), forward[position]);
-  for (std::uint64_t position = 0; position < 500; ++position)  // jumps between the epochs
+  for (std::uint64_t position = 0; position < 500; ++position)  // the positions jump between the epochs
     EXPECT_EQ(again.record_at(position * 101 % 500), forward[position * 101 % 500]);
 }
 
@@ -56,7 +56,8 @@ TEST(SampleOrder, AnEpochMadeAheadIsTheOneThatIsMadeWhenAskedFor) {
     SampleOrder onward(count, settings), back(count, settings);
     std::vector<std::uint64_t> ahead, asked;
     for (std::uint64_t position = 0; position < 4 * count; position += 7) ahead.push_back(onward.record_at(position));
-    // Begins with the last position: a position must not depend on whether an earlier epoch was generated before.
+    // Begins with the last position. Reason: the result for a position must not depend on whether an earlier epoch was
+    // generated before.
     for (std::uint64_t i = ahead.size(); i-- > 0;) asked.push_back(back.record_at(7 * i));
     std::ranges::reverse(asked);
     EXPECT_EQ(ahead, asked);

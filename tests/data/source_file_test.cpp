@@ -14,7 +14,7 @@ using OddFileTest = ScratchTest;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-/// The parameter is the compression; empty: not compressed.
+/// The parameter is the compression. If it is empty, the file is not compressed.
 class SourceFileTest : public ScratchTest, public testing::WithParamInterface<std::string> {
  protected:
   /// Returns a content that consists of a compressible and an incompressible part.
@@ -61,7 +61,7 @@ TEST_P(SourceFileTest, BytesAreTakenOneAfterTheOtherAndFewerAtTheEnd) {
 }
 
 TEST_P(SourceFileTest, AFileThatIsCutWhileItIsReadEndsThere) {
-  std::string noise(std::size_t{1} << 20, '\0');  // more than the reader reads ahead
+  std::string noise(std::size_t{1} << 20, '\0');  // the content is larger than the part that the reader reads ahead
   std::uint32_t state = 1;
   for (char& byte : noise) byte = static_cast<char>((state = state * 1664525u + 1013904223u) >> 24);
   SourceFile file(write("file", GetParam().empty() ? noise : compressed(noise, GetParam().c_str())));
@@ -208,7 +208,7 @@ TEST_F(ArchiveReaderTest, DamageInACompressionIsNamedAsThat) {
   for (const char* compression : {"gzip", "xz", "bzip2"}) {
     const std::string whole = compressed(bytes, compression);
     std::string flipped = whole;
-    flipped[flipped.size() - 6] ^= 1;  // in a checksum after the end of the archive
+    flipped[flipped.size() - 6] ^= 1;  // the changed byte is in a checksum after the end of the archive
     EXPECT_THAT(refused(flipped).text, HasSubstr(" data is ")) << compression;
     EXPECT_THAT(refused(whole.substr(0, whole.size() / 2)).text, HasSubstr(" data is ")) << compression;
   }

@@ -1,6 +1,6 @@
-// Fuzzes the single files that tfrecord_convert reads: IDX and CIFAR-10's batches, plain or compressed. Either the
-// converter must reject a file with a line that names the file, or a file that is written again from the images must
-// equal the input.
+// Fuzzes the single files that tfrecord_convert reads: IDX and CIFAR-10's batches, plain or compressed. There are two
+// permitted results. The converter may reject a file with a line that names the file. Otherwise, if the images are
+// written to a file again, this file must be equal to the input.
 //
 // The first byte of an input selects a file of a valid dataset. The remaining bytes replace this file.
 #include <array>

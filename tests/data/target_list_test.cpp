@@ -31,7 +31,7 @@ class TargetListTest : public PictureProgramsTest {
   }
 
   using Features = std::map<std::string, proto::Feature>;
-  /// Returns the features of all records of a split. Keys: the names of the pictures.
+  /// Returns the features of all records of a split. The keys are the names of the pictures.
   std::map<std::string, Features> features(const std::string& split) const {
     std::map<std::string, Features> all;
     RecordReader reader(path("out/" + split + "-00000-of-00001.tfrecord"));

@@ -1,4 +1,4 @@
-// Conversions that are killed between the renames of their files.
+// Tests of conversions that are killed between the renames of their files.
 #include "src/data/records/unfinished_conversion.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ class UnfinishedConversion : public PictureProgramsTest {
  protected:
   using Files = std::map<std::string, std::string>;
 
-  /// The files in the output by name. `hidden`: whether hidden files count.
+  /// Returns the files in the output by name. `hidden`: whether hidden files count.
   Files files(bool hidden = true) const {
     Files found;
     for (const auto& entry : std::filesystem::directory_iterator(path("out"))) {
@@ -36,21 +36,21 @@ class UnfinishedConversion : public PictureProgramsTest {
     ASSERT_EQ(run(convert(more_)).code, 0);
     std::filesystem::remove_all(path("in"));
   }
-  /// Other pictures of the same classes: a conversion refuses other classes than those in the output.
+  /// The new pictures have the same classes, because a conversion refuses other classes than the classes in the output.
   void put_new() const {
     for (int i = 0; i < 4; ++i) {
       for (const std::string name : {"ant", "bee"})
         put(fmt::format("in/{}/new-{}.png", name, i), picture("colour.png"));
     }
   }
-  /// The conversion of the new pictures. Rename number `number`, from 1, gets the fault.
+  /// Converts the new pictures. Rename number `number`, counted from 1, gets the fault.
   Outcome run_with_fault(int number, const std::string& fault = "FAULT_ACTION=kill-before") const {
     return run(convert(more_), fmt::format("env LD_PRELOAD={}/libfaulty_calls.so FAULT_CALL=rename FAULT_PATH='{}/*' "
                                            "FAULT_NTH={} FAULT_TIMES=1 {} ",
                                            CARILLON_PROGRAMS, path("out"), number, fault));
   }
   static bool was_killed(const Outcome& outcome) { return outcome.code == 128 + SIGKILL; }
-  /// The command in the message.
+  /// Returns the command in the message.
   static std::string command_in(const std::string& message) {
     const std::size_t at = message.find("tfrecord_convert --finish");
     EXPECT_NE(at, message.npos) << message;
@@ -61,7 +61,7 @@ class UnfinishedConversion : public PictureProgramsTest {
   static constexpr int rename_count = 7;  ///< the list, labels.txt, records.json, two shards of each split
 };
 
-/// Every rename, and the removal of the list after the last one.
+/// Tests a fault at every rename, and at the removal of the list after the last rename.
 TEST_F(UnfinishedConversion, IsRefusedUntilTheCommandOfTheMessageFinishesIt) {
   reset();
   put_new();

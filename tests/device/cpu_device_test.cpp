@@ -16,7 +16,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Returns whether the calling thread flushes subnormal results to zero and treats subnormal operands as zero.
+/// Returns true if the calling thread flushes subnormal results to zero and treats subnormal operands as zero.
 bool flushes() {
   volatile float smallest = std::numeric_limits<float>::min(), half = 0.5f;
   volatile float denormal = std::numeric_limits<float>::denorm_min(), large = 1e30f;
@@ -26,7 +26,7 @@ bool flushes() {
 TEST(CpuDevice, FlushesDenormalsInEveryThreadThatComputes) {
   std::fenv_t environment;
   std::fegetenv(&environment);
-  environment.__mxcsr &= ~0x8040u;  // the default of a program; the threads of the pool inherit it
+  environment.__mxcsr &= ~0x8040u;  // a program starts in this mode, and the threads of the pool inherit it
   omp_set_num_threads(3);
   std::atomic<int> flushing = 0;
 #pragma omp parallel
@@ -124,7 +124,7 @@ TEST_F(OnednnLimit, IsTheInstructionSetThatTheCpuIsOpenedWith) {
     return dnnl::get_effective_cpu_isa();
   };
   for (const Isa isa : available_isas()) {
-    if (isa >= Isa::avx512) continue;  // oneDNN has no limit then
+    if (isa >= Isa::avx512) continue;  // at this time, oneDNN has no limit
     const dnnl::cpu_isa expected = isa == Isa::avx2 ? dnnl::cpu_isa::avx2 : dnnl::cpu_isa::sse41;
     EXPECT_EXIT(std::exit(effective_with(isa) == expected ? 0 : 1), ::testing::ExitedWithCode(0), "")
         << "limited to level " << static_cast<int>(isa);
@@ -137,7 +137,7 @@ TEST_F(OnednnLimit, IsTheInstructionSetThatTheCpuIsOpenedWith) {
 
 TEST_F(OnednnLimit, ComesTooLateAfterOnednnHasChosen) {
   const auto limit_late = [] {
-    static_cast<void>(dnnl::get_effective_cpu_isa());  // from now on, oneDNN refuses another limit
+    static_cast<void>(dnnl::get_effective_cpu_isa());  // after this, oneDNN refuses another limit
     try {
       limit_onednn(Isa::plain);
     } catch (const Error& error) {

@@ -17,7 +17,7 @@ namespace {
 
 class BiasGradientOnAGpu : public GpuTest {
  protected:
-  /// Returns the number of kernels in the backward pass of a dense op and the activation after it.
+  /// Returns the number of kernels in the backward pass of a dense op and of the activation after it.
   static std::uint64_t kernels_of_backward(const GpuConditions& conditions, ActivationKind activation,
                                            Arithmetic arithmetic = Arithmetic::bf16) {
     set_conditions(conditions);
@@ -65,7 +65,8 @@ TEST_F(BiasGradientOnAGpu, HasItsOwnKernelInFloat32AndTf32) {
   }
 }
 
-/// A network of dense layers that are followed by a GELU, by scale_channels, and by another dense layer.
+/// Returns a network of dense layers. A GELU follows the first, scale_channels the second, and another dense layer the
+/// third.
 Network dense_network() {
   return make_network("dense", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};

@@ -1,4 +1,4 @@
-// Tests how many graph nodes a captured step of the reference programs has.
+// Tests how many graph nodes the captured steps of the reference programs have.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -61,8 +61,8 @@ TEST_F(CapturedStepTest, OfPatchesInBf16GathersThemAndHasNoConvolutionOfCudnn) {
 }
 
 /// The network has six hidden matrices of four different shapes. Each Muon iteration needs three products per matrix;
-/// Muon computes each of them for all matrices of one shape as one batched product. If Muon computed the products of
-/// each matrix separately, a step would have 235 nodes.
+/// Muon computes each product for all matrices of one shape at once, as one batched product. If Muon computed the
+/// products of each matrix separately, a step would have 235 nodes.
 TEST_F(CapturedStepTest, OfAirbench94WithMuonHasThreeProductsPerIterationAndShape) {
   const std::vector<std::string> nodes =
       nodes_of(airbench94_network(cifar10_images()), Arithmetic::fp32, 3, "muon-nesterov");

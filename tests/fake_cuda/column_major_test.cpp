@@ -20,7 +20,7 @@ float column_major_element(const ColumnMajorMatrix& matrix, std::span<const floa
 std::int64_t result_rows(const ColumnMajorMatrix& m) { return m.transposed ? m.columns : m.rows; }
 std::int64_t result_columns(const ColumnMajorMatrix& m) { return m.transposed ? m.rows : m.columns; }
 
-/// Returns the content of D's memory after a library with column-major matrices has computed D = A B.
+/// Computes D = A B like a library with column-major matrices. Returns the content of D's memory.
 std::vector<float> column_major_product(const ColumnMajorMatrix& a, std::span<const float> a_memory,
                                         const ColumnMajorMatrix& b, std::span<const float> b_memory,
                                         const ColumnMajorMatrix& d) {

@@ -18,7 +18,7 @@ using MapOnAGpu = GpuTest;
 template <typename T>
 using Values = std::vector<T>;
 
-/// Returns the results of a function of `a`, or of `a` and `b` if `b` is not empty.
+/// Returns the results of a function of `a`. If `b` is not empty, the function has the arguments `a` and `b`.
 template <typename T>
 Values<T> mapped(const ElementwiseFunction& function, const Values<T>& a, const Values<T>& b = {}) {
   constexpr DType type = std::is_same_v<T, Bf16> ? DType::bf16 : DType::f32;

@@ -1,4 +1,4 @@
-// Tests of evaluations on the fake GPU: during a training, and of a checkpoint.
+// Tests of evaluations on the fake GPU. They evaluate during a training, or evaluate a checkpoint.
 #include "tests/data/program_fixture.h"
 
 namespace carillon {

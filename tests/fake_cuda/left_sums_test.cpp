@@ -7,7 +7,7 @@
 namespace carillon::testing {
 namespace {
 
-/// A communicator of `size` towers. It acts as if the gradients of the other towers were 0.
+/// A communicator of `size` towers. It behaves as if the gradients of the other towers were 0.
 class SumCommunicator final : public Communicator {
  public:
   SumCommunicator(CudaDevice& device, int size) : device_(device), size_(size) {}

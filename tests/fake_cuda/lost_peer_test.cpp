@@ -66,7 +66,7 @@ void expect_failure_of(const std::function<void(Tower&)>& wait) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "a peer is lost");
   }
-  communicator.release();  // a run would end here; the test must free its objects
+  communicator.release();  // a run would end here, but the test must still free its objects
 }
 
 /// The host logs every step and continues until the ring of steps is full.

@@ -146,7 +146,7 @@ TEST_F(NcclTest, SumsAsATreeInTheOrderOfTheHost) {
   std::vector<const float*> pointers;
   for (int rank = 0; rank < ranks; ++rank) pointers.push_back(parts.emplace_back(values_of(rank, count)).data());
   std::vector<float> expected(count), found(count);
-  // With one rank, the gradients are means already.
+  // If there is one rank, its gradients are already means.
   const float factor = ranks == 1 ? 1.0f : 1.0f / static_cast<float>(3 * ranks);
   sum_in_order(pointers, count, factor, expected.data(), SumOrder::tree);
   for (int repetition = 0; repetition < 2; ++repetition) {

@@ -11,8 +11,8 @@
 namespace carillon::testing {
 namespace {
 
-/// A network of a ConvNeXt block and a vision transformer block. With 16 channels, each row uses all lanes of the layer
-/// norm's kernel.
+/// Returns a network of a ConvNeXt block and a vision transformer block. With 16 channels, each row uses all lanes of
+/// the layer norm's kernel.
 Network residual_blocks() {
   return make_network("blocks", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights = fan_in_uniform(16);
@@ -78,10 +78,11 @@ TEST_F(ResidualGradients, OfAdditionsInOtherOpsAreEqualInFp32WithAndWithoutShare
   EXPECT_EQ(shared.captured_nodes.size() + 3, separate.captured_nodes.size()) << "a fork for each block";
 }
 
-/// The order of the additions differs, and so do the roundings.
+/// The order of the additions differs, so the roundings also differ.
 TEST_F(ResidualGradients, AreNearlyEqualIfTheAdditionsHaveTheirOwnKernels) {
   for (const auto& [arithmetic, limit] : {std::pair(Arithmetic::fp32, 1e-5), std::pair(Arithmetic::bf16, 0.1)}) {
-    BlockTraining of{.arithmetic = arithmetic, .rule = "sgd"};  // AdamW amplifies the roundings of small gradients
+    BlockTraining of{.arithmetic = arithmetic, .rule = "sgd"};  // AdamW amplifies the rounding errors of small
+                                                                // gradients
     const Trained fused = run(of);
     of.switched_off = "fused_additions,bias_gradient_epilogue";
     const Trained separate = run(of);

@@ -15,8 +15,8 @@ namespace {
 
 class StartupOnGpus : public GpuTest {
  protected:
-  /// Creates a communicator on this rank, whose only GPU is `only_gpu`. Returns what the rank prints on stderr. Expects
-  /// the communicator's name and a correct mean.
+  /// Creates a communicator on this rank. The only GPU that the rank sees is `only_gpu`. Expects the communicator's
+  /// name and a correct mean. Returns the text that the rank prints on stderr.
   static std::string printed_for(const fake_cuda::Gpu& only_gpu, std::string_view communicator_name) {
     fake_cuda::configure({.gpus = {only_gpu}});
     CudaDevice device(0);

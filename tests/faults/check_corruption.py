@@ -85,7 +85,8 @@ def _changed_variable(context, data):
     # CPU ranks on one host exchange the variables in every step, which would repair the change. So the test uses a fake
     # GPU, on which each rank has its own variables.
     program = fake_gpus(context)
-    # If a pixel is black in all images, its weights keep their initial values. Search the memory for these values.
+    # If a pixel is black in all images, the weights of this pixel keep their initial values. Search the memory for
+    # these values.
     images, _ = read_idx(context.images, "train")
     pixel = int(np.flatnonzero(images[:1000].max(axis=0) == 0)[0])
     options = (*SMALL, "--regularization", 0, "--device", "cuda", "--comm", "mpi", "--data", data / "train-*")

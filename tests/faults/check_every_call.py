@@ -27,7 +27,8 @@ WITHOUT = 0.05  # allowed share of cases in which the call does not occur, becau
 IO, KILLED, KILLED_BELOW_MPIRUN = 74, -9, 137
 FSTATS_OF_OPENING = 2  # largest number of fstat calls on a log before its first entry
 
-# Calls that change a file or directory. All other calls only read, so the check does not kill the run at them.
+# These calls change a file or directory. All other calls only read, so the check does not kill the run at the other
+# calls.
 CHANGES = {"mkdir", "open", "openat", "close", "write", "pwrite", "fsync", "flock", "ftruncate", "truncate", "rename"}
 CHANGES |= {"unlink", "unlinkat", "remove"}
 WRITES = {"write", "pwrite"}
@@ -83,7 +84,7 @@ def _scenarios(context, data, ranks):
         "--checkpoint-failures", 2, ranks=ranks,
     )  # fmt: skip
     label = f"{ranks} ranks" if ranks else "a run"
-    # The killed run leaves a temporary file, and logs of steps after its checkpoint.
+    # The killed run leaves a temporary file. It also leaves logs of steps after its checkpoint.
     killed = context.directory("killed")
     at = faulty(context, "fsync", f"{killed}/model.ckpt-{2 * EVERY}.*", action="kill-before")
     context.finish(context.start(undisturbed.command(killed), at), TIMEOUT)

@@ -17,8 +17,8 @@ from processes import TIMEOUT, has_ended, rank_process, runs_program, wait_for
 from programs import SCALED, ProgramFailed, Result, checkpoint, load, same_bits
 
 STALL = 2  # seconds
-# Seconds in which a run must end: the stall detector's limit for ranks of other hosts after a checkpoint (1.5 * 4 *
-# STALL), and 20 s in which mpirun ends the ranks.
+# A run must end within this number of seconds: the stall detector's limit for ranks of other hosts after a checkpoint
+# (1.5 * 4 * STALL), and 20 s in which mpirun ends the ranks.
 IN_TIME = 1.5 * 4 * STALL + 20
 SAVED = r"; saved step \d+ in \S+"
 OPTIONS = (*SCALED, "--batch-size", 20, "--summary-every", 0, "--device", "cpu", "--stall-timeout", STALL)

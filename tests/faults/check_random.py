@@ -151,7 +151,7 @@ class Disturbed:
             self._resumed.append(training.resumed_at(done))
             wrong = self._orphans()  # processes that still run would write to the directory
             expected = before[-1] if before else None
-            # If a signal ends the run before it reads the directory, it reports no step.
+            # If a signal ends the run before it reads the directory, the run reports no step.
             if self._resumed[-1] != expected and (self._resumed[-1] or "step 0," in done.output or not sent):
                 wrong = wrong or f"it resumed from {self._resumed[-1]}, but {before} were saved"
             wrong = wrong or self._undisturbed.damage(self._run) or self._wrong_end(done, sent)
@@ -194,7 +194,7 @@ class Disturbed:
         if moment < STARTED:
             time.sleep(max(0.0, began + moment / STARTED * START_SECONDS - time.monotonic()))
             return
-        # For moments from 0.9 to 1, waits for the last step, and sends the signal after it.
+        # For moments from 0.9 to 1, waits for the last step, and sends the signal after this step.
         step = (moment - STARTED) / (0.9 - STARTED) * STEPS
         while process.poll() is None and self._logged() < min(step, STEPS) and time.monotonic() < began + WAIT_SECONDS:
             time.sleep(0.005)

@@ -251,7 +251,7 @@ TEST_F(EvaluatorOnAGpu, ConvertsOncePerEvaluationAndLaunchesAGraphPerBatch) {
     EXPECT_EQ(after.kernels - before.kernels, 4u) << "the conversions of two weights and two biases";
     EXPECT_EQ(after.graph_launches - before.graph_launches, 5u) << "one of each batch";
     // A batch has five graph nodes: input, two matrix products, the ReLU between them, and outputs. With views, a batch
-    // has six passes, each with six nodes: one more kernel makes the view.
+    // has six passes. Each pass has six nodes, because one more kernel makes the view.
     EXPECT_EQ(after.graph_nodes - before.graph_nodes, 5u * (views ? 6 * 6 : 5));
     EXPECT_EQ(after.copies - before.copies, 3u) << "averages, rows of samples, outputs";
     EXPECT_EQ(after.waits - before.waits, 1u);

@@ -39,8 +39,8 @@ from visit_speed import kernels, plans, speed, switches
 from visit_tests import sanitizer, tests
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
-# Seconds of each phase in a visit of 560 seconds. If a phase needs less time, the later phases can use the remaining
-# time.
+# A visit has 560 seconds. The table has the seconds of each phase. If a phase needs less time, the later phases can use
+# the remaining time.
 SHARES = {
     "machine": 12, "tests": 80, "speed": 60, "kernels": 110, "switches": 120, "plans": 90, "bits": 70, "networks": 160,
     "sanitizer": 110,

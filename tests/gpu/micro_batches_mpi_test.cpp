@@ -10,7 +10,8 @@
 namespace carillon::testing {
 namespace {
 
-constexpr std::int64_t samples = 3, micro_batches = 8;  // samples per micro-batch; micro-batches per step of all ranks
+constexpr std::int64_t samples = 3, micro_batches = 8;  // samples per micro-batch; micro-batches per step, over all
+                                                        // ranks
 
 class MicroBatchesOnAGpu : public GpuTest {
  protected:

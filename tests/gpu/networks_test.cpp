@@ -18,8 +18,8 @@ struct NetworkCase {
   const char* name;
   Network network;
   /// Largest error of the variables, relative to their change in the step. Rounding can change which values a ReLU or a
-  /// pooling passes on; then gradients differ. If a batch norm over few values comes after the ReLU or pooling, the
-  /// gradients of all layers differ.
+  /// pooling passes on. In this case, the gradients differ. If a batch norm over few values comes after the ReLU or
+  /// pooling, the gradients of all layers differ.
   double tolerance = 1e-4;
 };
 
@@ -59,8 +59,8 @@ TEST_P(NetworksOnAGpu, TrainAsOnTheCpu) {
   EXPECT_NEAR(found.results[0].loss, expected.results[0].loss, 1e-5 * expected.results[0].loss);
 }
 
-/// A network of two residual blocks. Two ops read the first block's output; a batch norm of this block adds their
-/// gradients.
+/// Returns a network of two residual blocks. Two ops read the first block's output; a batch norm of this block adds
+/// their gradients.
 Network two_residual_blocks() {
   return make_network("two_blocks", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
     Value x = normalized_mnist_input(graph);

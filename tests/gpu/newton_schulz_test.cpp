@@ -23,7 +23,7 @@ double norm_of(std::span<const float> values) {
   return std::sqrt(squares);
 }
 
-/// Random matrices in one array, with zeros in the gaps between them.
+/// Makes random matrices in one array, with zeros in the gaps between them.
 struct FlatMatrices {
   std::vector<FlatMatrix> matrices;
   std::vector<float> values, inverse_norms;

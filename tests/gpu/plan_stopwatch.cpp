@@ -18,7 +18,7 @@ class Stopwatch {
     check_cuda(cudaEventSynchronize(end_.get()));
     float milliseconds = 0.0f;
     check_cuda(cudaEventElapsedTime(&milliseconds, begin_.get(), end_.get()));
-    constexpr double least = 0.1;  // microseconds; below the resolution of CUDA's events, 0.5
+    constexpr double least = 0.1;  // in microseconds; a time below the resolution of CUDA's events, which is 0.5
     return std::max(1e3 * static_cast<double>(milliseconds), least);
   }
 

@@ -95,8 +95,8 @@ Network network_of(const Request& request) {
   return found->second({.image = {request.size, request.size, 3}, .outputs = 10, .distort = true});
 }
 
-/// Returns device memory with random values in [-1, 1). The memory contains values between about -1 and 1 whether a
-/// kernel reads it as bf16 or as f32.
+/// Returns device memory with random values in [-1, 1). A kernel can read the memory as bf16 or as f32. In both cases,
+/// the values are between about -1 and 1.
 Buffer random_buffer(CudaDevice& device, std::size_t bytes) {
   constexpr std::size_t block_values = std::size_t{1} << 21;
   Buffer buffer = device.allocate(bytes);
@@ -144,7 +144,8 @@ class Operands {
   Buffer x_, weights_, y_, result_;
 };
 
-/// Returns the matrix product that computes the pass of the convolution; nullopt unless the window is 1 x 1 with stride
+/// Returns the matrix product that computes the pass of the convolution. Returns nullopt if the window is not 1 x 1
+/// with stride
 /// 1. The product for the weights gradient has a float32 result.
 std::optional<MatrixProductCuda> product_of(CudaDevice& device, const Conv2dTask& task,
                                             const Conv2dPlan::Memory& memory) {
@@ -174,7 +175,7 @@ class Measurement {
   Measurement(CudaDevice& device, std::size_t count, const std::vector<NamedConv2dTask>& tasks)
       : device_(device), count_(count), operands_(device, tasks) {}
 
-  /// Times the plans of a convolution, unless an equal convolution was already timed.
+  /// Times the plans of a convolution. Does nothing if an equal convolution has already been timed.
   void time(const NamedConv2dTask& named) {
     const CudnnTarget target{.handle = device_.cudnn()};
     const Conv2dTask& task = named.task;

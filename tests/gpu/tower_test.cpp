@@ -14,7 +14,7 @@
 namespace carillon::testing {
 namespace {
 
-/// More steps than the ring of the step table has entries, so that later steps reuse entries.
+/// The number of steps is larger than the ring of the step table, so that later steps use entries again.
 constexpr int many_steps = 150;
 
 class TowerOnAGpu : public GpuTest {

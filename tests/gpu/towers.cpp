@@ -89,7 +89,8 @@ NoiseRecords::NoiseRecords(std::size_t count, std::size_t image_bytes, CacheMode
 
 namespace {
 
-/// Expects that each compute copy has the bits that the conversion of its variable gives.
+/// Expects that each compute copy (the copy of a variable that matrix products read) has the bits that the conversion
+/// of its variable gives.
 void expect_compute_copies_hold(const ParameterStore& parameters, Device& device) {
   for (std::size_t i = 0; i < parameters.compute_copies().size(); ++i) {
     const ComputeCopy& compute_copy = parameters.compute_copies()[i];

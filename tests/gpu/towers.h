@@ -28,7 +28,7 @@ class NoiseRecords {
 struct Training {
   Network network = small_network();
   std::int64_t batch_size = 8;
-  std::int64_t micro_batch = 0;  ///< as TowerSettings::micro_batch
+  std::int64_t micro_batch = 0;  ///< see TowerSettings::micro_batch
   int steps = 150;
   float learning_rate = 0.05f;
   bool capture = true;
@@ -42,12 +42,12 @@ struct Training {
   std::size_t bucket_bytes = std::size_t{4} << 20;
   const Dataset* resident = nullptr;  ///< records that the tower may keep on the GPU
   int results_every = 1;              ///< steps between calls of next_result
-  int sync_at = -1;                   ///< the step that requests a synchronisation
-  int explode_at = -1;                ///< the step whose learning rate makes the loss non-finite
+  int sync_at = -1;                   ///< number of the step that requests a synchronisation
+  int explode_at = -1;                ///< number of the step with a learning rate that makes the loss non-finite
   int l2_every = 0;                   ///< period of steps that report the L2 loss; 0: never
   int observe_every = 0;              ///< period of steps with a before_update; 0: never
   int restored_at = -1;               ///< before this step, a new tower restores the state; one rank only
-  bool averages = true;               ///< keep moving averages
+  bool averages = true;               ///< true: keep moving averages
 };
 
 struct Trained {
@@ -62,7 +62,7 @@ struct Trained {
 /// step are overwritten. Rank r of n uses its own part of the n * batch_size samples of a step.
 Trained train(const Training& training, const NoiseRecords& records, Device& device, Communicator& communicator);
 
-/// Expects that the results of the two trainings have equal bits, also the results of each step.
+/// Expects that the results of the two trainings have equal bits. This includes the results of each step.
 void expect_equal(const Trained& a, const Trained& b);
 
 }  // namespace carillon::testing

@@ -102,7 +102,7 @@ TEST(BatchTiling, HaveNoMoreWorkersThanTiles) {
 }
 
 /// Only pool1 reads the output of conv1. pool1's backward pass writes the gradient of this output, and conv1's backward
-/// pass reads it.
+/// pass reads the gradient.
 TEST(BatchTiling, WhatNobodyElseReadsHasMemoryForATilePerWorker) {
   const Graph graph = cifar10(128);
   const std::vector<Lifetime> whole = tensor_lifetimes(graph, plan_tiling(graph, 0), true, {});

@@ -59,8 +59,8 @@ TEST(MemoryPlan, TensorsThatAreTheSameLieInOnePlace) {
 }
 
 /// The graph is x -> fork -> (dense b; nothing) -> add. Both outputs of the fork share the memory of x. The gradient of
-/// one output shares the memory of x's gradient. The gradient of the other output, whose branch has no op, shares the
-/// memory of the sum's gradient.
+/// one output shares the memory of x's gradient. The branch of the other output has no op, and the gradient of this
+/// output shares the memory of the sum's gradient.
 TEST(MemoryPlan, ABranchThatPassesAValueOnTakesNoMemoryOfItsOwn) {
   Graph graph(4);
   const Value x = dense(graph, "a", image_input(graph, "input", {.sample = {8}}), {.units = 16});

@@ -77,7 +77,7 @@ TEST_F(Passes, ASumAndItsReluBecomePartOfTheBatchNormBeforeThem) {
   EXPECT_TRUE(keeps_output(2)) << "the ReLU was lost";
 }
 
-/// The addition is fused into the later one of the two batch norms, so that the parameters remain in the order of the
+/// The addition is fused into the later one of the two batch norms. Therefore the parameters remain in the order of the
 /// ops.
 TEST_F(Passes, OfTwoBatchNormsTheLaterTakesTheirSum) {
   const Value x = images(), a = batch_norm(graph_, "a", convolution("conv_a", x));

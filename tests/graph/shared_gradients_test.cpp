@@ -62,8 +62,8 @@ class SharedGradients : public ::testing::Test {
   Value norm(const std::string& name, Value x) { return layer_norm(graph_, name, x); }
   Value sum(Value a, Value b) { return add(graph_, "sum", a, b); }
 
-  /// Runs the pass. Returns, for each addition in forward order, whether the gradient of its output serves as the
-  /// gradient of both inputs, without a copy.
+  /// Runs the pass. For each addition, in forward order, returns whether both inputs use the gradient of the output as
+  /// their gradient, without a copy.
   std::vector<bool> run(DeviceKind device = DeviceKind::cuda) {
     give_values_one_reader(graph_, device, gradient_ops());
     expect_gradients_are_read_before_they_are_overwritten(graph_);

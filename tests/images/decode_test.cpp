@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <cstdio>  // before jpeglib.h, which needs FILE
+#include <cstdio>  // must precede jpeglib.h, which needs FILE
 
 #include <jpeglib.h>
 
@@ -113,7 +113,8 @@ TEST_P(FormOfFile, AnyFlippedBitIsReportedAsDamage) {
   }
 }
 
-/// Returns a JPEG file with chroma subsampling `across` x `down`; empty if JPEG does not allow this subsampling.
+/// Returns a JPEG file with chroma subsampling `across` x `down`, or an empty result if JPEG does not allow this
+/// subsampling.
 std::string sampled_jpeg(const std::vector<std::uint8_t>& rgb, std::int64_t rows, std::int64_t columns, int across,
                          int down) {
   if (across * down > 8) return {};
@@ -190,7 +191,7 @@ TEST(Decode, ALargeJpegComesSmallerWhereItIsReducedAnyway) {
 }
 
 /// Each scan of a progressive file covers the whole picture. The first scan holds coarse means, and a malicious file
-/// may repeat it many times.
+/// may repeat this scan many times.
 TEST(Decode, MoreScansThanAreReadAreRefused) {
   const std::string scan = "\xFF\xDA", tables = "\xFF\xC4", end = "\xFF\xD9";
   const std::vector<std::uint8_t> own = picture_file("progressive.jpg");

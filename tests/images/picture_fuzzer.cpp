@@ -1,4 +1,5 @@
-// Fuzzes the decoder of pictures. It must either decode any bytes, as a whole and in part, or reject them.
+// Fuzzes the decoder of pictures. For any bytes, the decoder must either decode them, as a whole and in part, or reject
+// them.
 #include <algorithm>
 
 #include "carillon/core/error.h"
@@ -10,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static ViewMemory memory;
   try {
     const PictureInfo info = picture_info(file);
-    if (info.height * info.width > (std::int64_t{1} << 20)) return 0;  // decoding would be slow, and tests nothing new
+    if (info.height * info.width > (std::int64_t{1} << 20)) return 0;  // slow, and it would test nothing new
     decode_whole(file, memory.part);
     std::vector<std::uint8_t> pixels(3 * 16 * 24);
     const PictureBox part{info.height / 3, info.width / 4, (info.height + 1) / 2, (info.width + 1) / 2};

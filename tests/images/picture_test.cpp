@@ -12,7 +12,7 @@ SheetTile tile(const std::string& text) {
   return {.height = 2, .width = 2, .pixels = std::vector<std::uint8_t>(12, 9), .text = text};
 }
 
-/// Returns how many pixels of tile(), which is dark, the text changes.
+/// Returns the number of pixels of tile(), which is dark, that the text changes.
 std::int64_t pixels_of_text(const std::string& text) {
   const Picture sheet = make_sheet({tile(text)});
   return std::ranges::count_if(sheet.pixels, [](std::uint8_t value) { return value > 64; });

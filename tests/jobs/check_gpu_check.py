@@ -15,7 +15,8 @@ sys.path.insert(0, str(ROOT / "tests/acceptance"))
 import programs  # noqa: E402
 from processes import wait_for  # noqa: E402
 
-# A test program with two tests that pass, one that fails, and one that prints a warning, starts a child and hangs.
+# This test program has two tests that pass, one test that fails, and one test that prints a warning, starts a child and
+# hangs.
 GPU_TEST = """#!/usr/bin/env bash
 case $1 in
   --gtest_list_tests) printf 'Suite.\\n  Passes\\n  Fails\\n  Hangs\\nOps/Other.\\n  Passes/One  # GetParam() = One\\n' ;;
@@ -26,7 +27,7 @@ esac
 """
 GPU_MPI_TEST = "#!/bin/sh\nexit 0\n"
 MNIST_TRAIN = "#!/bin/sh\nexit 0\n"
-# A program that rejects the GPU unless LD_LIBRARY_PATH contains the folder of the Python package of cuDNN.
+# This program rejects the GPU unless LD_LIBRARY_PATH contains the folder of the Python package of cuDNN.
 OLD_CUDNN = """#!/bin/sh
 case $LD_LIBRARY_PATH in *cudnn-of-python*) exit 0 ;; esac
 echo 'cuDNN 9.14.0 is loaded, but this program was built with 9.19.0: install that version or a later one' >&2
@@ -35,7 +36,7 @@ exit 69
 MPIRUN = "#!/bin/sh\nexit 0\n"
 NVIDIA_SMI = '#!/bin/sh\necho "GPU 0: stub"\n'
 NO_GPU = "#!/bin/sh\nexit 9\n"
-# A training program: trains 40 steps of 25 ms each, or of 50 ms each if fused attention is switched off.
+# This training program trains 40 steps of 25 ms each. If fused attention is switched off, a step takes 50 ms.
 TRAIN = f"""#!{sys.executable}
 import json, os, pathlib, sys
 value = dict(zip(sys.argv[1:], sys.argv[2:]))

@@ -60,7 +60,7 @@ TEST(Add, GradientsThroughBranchesMatchFiniteDifferences) {
   const Value sum = relu(graph, "sum/relu", add(graph, "sum", x, b));
   const Value again = add(graph, "again", relu(graph, "c/relu", dense(graph, "c", sum, {.units = 6})), sum);
   harness.finish(add(graph, "end", again, x));
-  // Avoid the kinks of the ReLUs: every second unit is always on, the others are always off.
+  // Avoids the kinks of the ReLUs: every second unit is always on, and the other units are always off.
   for (const std::string layer : {"a", "c"}) {
     harness.set(layer + "/biases", std::vector<float>{9.0f, -9.0f, 9.0f, -9.0f, 9.0f, -9.0f});
   }

@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Tokens, AttentionPlansCudaOfTokens,
                                            PlannedTokens{"A100Of577", a100, 577}),
                          [](const auto& test) { return test.param.name; });
 
-/// With the 6 heads of ViT-S.
+/// Tests the task of ViT-S, which has 6 heads.
 TEST_P(AttentionPlansCudaOfTokens, ExistForBatchesOf1To256AndAreTheSameEveryTime) {
   const auto& [name, gpu, tokens] = GetParam();
   for (const AttentionPass pass : passes) {

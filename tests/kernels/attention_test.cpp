@@ -33,7 +33,7 @@ void PrintTo(const Case& c, std::ostream* out) {
        << c.threads << " threads, range " << c.range;
 }
 
-/// y and the gradient of qkv (the op's input), computed in double by the definition.
+/// Computes y and the gradient of qkv (the op's input) in double, by the definition.
 class Reference {
  public:
   std::vector<double> y, dqkv;
@@ -161,8 +161,8 @@ TEST_P(IsaAttention, EqualsTheDefinitionForwardAndBackward) {
   }
 }
 
-/// The instruction sets with which the op's results have the same bits as with AMX. avx512_bf16 is omitted: it adds in
-/// another order.
+/// Returns the instruction sets with which the op's results have the same bits as with AMX. avx512_bf16 is omitted: it
+/// adds in another order.
 std::vector<Isa> isas_with_amx_bits() {
   std::vector<Isa> isas = available_isas();
   std::erase(isas, Isa::avx512_bf16);
@@ -227,7 +227,7 @@ TEST(AttentionOp, DoesAsPyTorch) {
   const std::vector<float> x = of_pytorch("attention/qkv");
   harness.set("x", x);
   expect_as_pytorch(harness.forward(), "attention/y", 5e-7);
-  const Reference of_definition(c, x, of_pytorch("attention/dy"));  // tests above compare it with the op
+  const Reference of_definition(c, x, of_pytorch("attention/dy"));  // the tests above compare the reference with the op
   expect_as_pytorch(std::vector<float>(of_definition.dqkv.begin(), of_definition.dqkv.end()), "attention/dqkv", 5e-7);
 }
 
@@ -248,7 +248,7 @@ TEST(AttentionOp, HasEqualBitsAtAnyNumberOfThreads) {
 TEST(AttentionOp, ASampleDoesNotDependOnTheOthers) {
   const Case all{3, 21, 2, 10}, alone{1, 21, 2, 10};
   CpuDevice device(1);
-  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::bf16}) {  // sample 0 is the same in both
+  for (const Arithmetic arithmetic : {Arithmetic::fp32, Arithmetic::bf16}) {  // sample 0 is the same in both batches
     const Results expected = results(alone, device, arithmetic), found = results(all, device, arithmetic);
     EXPECT_TRUE(std::equal(expected.y.begin(), expected.y.end(), found.y.begin()));
     EXPECT_TRUE(std::equal(expected.dx.begin(), expected.dx.end(), found.dx.begin()));
@@ -280,7 +280,7 @@ TEST(AttentionOp, HasEqualBitsInTilesOfTheBatch) {
   }
 }
 
-/// Element i tells whether row i (values 8 i to 8 i + 7) contains a NaN or an infinity.
+/// Element i states whether row i (values 8 i to 8 i + 7) contains a NaN or an infinity.
 std::vector<bool> bad_rows(std::span<const float> values) {
   std::vector<bool> found(values.size() / 8);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -315,7 +315,7 @@ BadRows rows_with_nan(float bad, std::int64_t part, float query_sign, Arithmetic
 TEST(AttentionOp, ABadValueReachesTheRowsThatReadIt) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
   for (const float bad : {nan, -nan, infinity, -infinity}) {
-    for (const float query_sign : {1.0f, -1.0f}) {  // with -1, a key of +infinity has the score -infinity
+    for (const float query_sign : {1.0f, -1.0f}) {  // if the sign is -1, a key of +infinity has the score -infinity
       for (const std::int64_t part : {0, 1, 2}) {
         std::vector<bool> expected(40, false);
         std::fill(expected.begin() + 20, expected.end(), part > 0);

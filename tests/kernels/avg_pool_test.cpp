@@ -28,7 +28,7 @@ struct Case {
   }
 };
 
-/// y and dx, computed in double by the definition, one window after the other.
+/// Computes y and dx in double by the definition, one window after the other.
 struct Reference {
   std::vector<double> y, dx;
 

@@ -154,7 +154,7 @@ class Emulated {
   template <typename Activation>
   void go_back() {
     if (c_.has_addend) {
-      daddend_ = dx_;  // daddend_ contains dy; with a ReLU, `sums` replaces dy by dz
+      daddend_ = dx_;  // daddend_ contains dy; if there is a ReLU, `sums` replaces dy by dz
       if constexpr (std::is_same_v<Activation, Relu>) {
         const SumGradients<T, n, false> sums{x_.data(), positive_.data(), daddend_.data(), nullptr, norm()};
         sum_columns(sums, combine_gradients());

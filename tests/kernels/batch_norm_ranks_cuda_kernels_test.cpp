@@ -13,7 +13,7 @@
 namespace carillon::testing {
 namespace {
 
-constexpr std::int64_t rows = 300, columns = 12;  // rows: of each rank
+constexpr std::int64_t rows = 300, columns = 12;  // rows: number of rows of each rank
 
 /// The arrays of one rank that have a fixed number of values per channel.
 struct Channels {

@@ -39,9 +39,9 @@ struct Statistics {
   std::vector<float> mean, variance;
 };
 
-/// The op with its addend and activation, computed in double by the definition. `addend`: empty if the case has none.
-/// `moving`: the running statistics, used only if the batch norm is frozen (form.frozen); otherwise Reference uses the
-/// statistics of the batch.
+/// Computes the op with its addend and activation in double, by the definition. `addend`: empty if the case has none.
+/// `moving`: the running statistics, which are used only if the batch norm is frozen (form.frozen). Otherwise Reference
+/// uses the statistics of the batch.
 struct Reference {
   std::size_t channels, rows;
   std::vector<double> mean, variance, y, dx, daddend, dgamma, dbeta;
@@ -88,7 +88,7 @@ struct Reference {
   }
 };
 
-/// Adds batch_norm of `x` to the graph. If the case has an addend or an activation, adds these ops too. Returns the
+/// Adds batch_norm of `x` to the graph. If the case has an addend or an activation, also adds these ops. Returns the
 /// last op's value.
 inline Value add_ops(OpHarness& harness, const Case& c) {
   Graph& graph = harness.graph();

@@ -48,8 +48,8 @@ TEST(BatchNorm, KeepsItsDigitsFarFromZero) {
   }
 }
 
-/// Before the op sums the rows of a block, it subtracts the block's first row from each of them. In this test, the
-/// first row is an outlier.
+/// Before the op sums the rows of a block, it subtracts the block's first row from each row. In this test, the first
+/// row is an outlier.
 TEST(BatchNorm, BearsAnOutlierInTheFirstRow) {
   const Case c{.shape = {100, 6}};
   OpHarness harness(100);

@@ -1,4 +1,5 @@
-// What the tests of conv2d in bf16 share: the instruction sets that they run, roundings, and a bound of errors.
+// The parts that all tests of conv2d in bf16 use: the instruction sets that they run, functions that round, and a bound
+// of errors.
 #pragma once
 
 #include <span>
@@ -19,8 +20,8 @@ std::vector<Number> rounded_to_bf16(std::span<const Number> values) {
   return result;
 }
 
-/// One instruction set for each implementation of the products, lowest first. If the processor has avx512, lower
-/// instruction sets are omitted: they emulate the products of avx512.
+/// Returns one instruction set for each implementation of the products, the lowest first. If the processor has avx512,
+/// omits lower instruction sets, because they emulate the products of avx512.
 inline std::vector<Isa> product_isas() {
   std::vector<Isa> isas = available_isas();
   if (isas.back() >= Isa::avx512) std::erase_if(isas, [](Isa isa) { return isa < Isa::avx512; });

@@ -186,7 +186,8 @@ TEST(Bf16Convolution, EqualsTheDefinitionForImagesOfFewChannels) {
   for (const std::int64_t kernel : {3, 5}) expect_definition({32, 6, 5, 3, {.filters = 20, .kernel = kernel}, 2});
 }
 
-/// The op processes small images in groups of 16 images that share the weights, and large images in strips of rows.
+/// The op divides small images into groups of 16 images that share the weights. It divides large images into strips of
+/// rows.
 TEST(Bf16Convolution, EqualsTheDefinitionAtManyBatchSizesAndLargeImages) {
   for (const std::int64_t batch : {1, 15, 16, 17, 48, 113}) {
     for (const std::int64_t extent : {1, 3, 6})

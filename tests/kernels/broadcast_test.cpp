@@ -29,7 +29,7 @@ std::size_t position_of(const Shape& shape, const std::vector<std::int64_t>& ind
   return static_cast<std::size_t>(position);
 }
 
-/// The result y and the gradients of a and b, computed in double by the definition.
+/// Computes the result y and the gradients of a and b in double, by the definition.
 struct Expected {
   std::vector<double> y, da, db;
 };

@@ -15,7 +15,7 @@ constexpr ThreadOrder orders[] = {ThreadOrder::ascending, ThreadOrder::descendin
 struct Images {
   std::int64_t batch, height, width, channels, window;
   int pack;                       ///< expected number of elements per pack, for bf16
-  std::int64_t window_width = 0;  ///< 0: as large as window
+  std::int64_t window_width = 0;  ///< 0: the same as window
 
   std::int64_t columns() const { return window_width == 0 ? window : window_width; }
   Conv2dGeometry geometry() const {

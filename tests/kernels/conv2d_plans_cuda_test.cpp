@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-/// The kinds of convolutions in imported networks. network_plans_cuda_test has the built-in networks.
+/// The kinds of convolutions in imported networks. network_plans_cuda_test tests the built-in networks.
 class ImportedConv2dPlansCuda : public ::testing::TestWithParam<Case> {};
 INSTANTIATE_TEST_SUITE_P(
     Layers, ImportedConv2dPlansCuda,
@@ -153,8 +153,8 @@ TEST(Conv2dPlansCuda, KernelsWithTensorCoresComeFirst) {
   EXPECT_TRUE(plan->on_tensor_cores()) << plan->kernel();
 }
 
-/// In the plan that cuDNN proposes first, each block computes 64x64 results. So only 4 blocks would run, and each would
-/// sum over all images.
+/// In the plan that cuDNN proposes first, each block computes 64x64 results. Only 4 blocks would run, and each block
+/// would sum over all images.
 TEST(Conv2dPlansCuda, ASmallGradientOfWeightsDividesItsSum) {
   const Case images{"images", 24, 24, 8, {.filters = 64, .kernel = 5}};
   std::string reason;

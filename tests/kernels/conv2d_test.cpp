@@ -119,7 +119,8 @@ TEST_P(Conv2dDifferences, MatchTheGradients) {
   OpHarness harness(c.batch, c.threads);
   const Value x = harness.input("x", {c.batch, c.height, c.width, c.in});
   harness.finish(relu_if(c.relu, harness.graph(), conv2d(harness.graph(), "conv", x, c.params)));
-  if (c.relu) {  // avoid the kink: the ReLU passes every value of half of the filters, and none of the others
+  if (c.relu) {  // avoids the kink: for half of the filters, the ReLU passes every value; for the others, it passes
+                 // none
     std::vector<float> biases(static_cast<std::size_t>(c.params.filters));
     for (std::size_t i = 0; i < biases.size(); ++i) biases[i] = i % 2 == 0 ? 50.0f : -50.0f;
     harness.set("conv/biases", biases);

@@ -29,7 +29,7 @@ class DepthwiseKernels : public ::testing::TestWithParam<Case> {
   std::size_t w_size_ = static_cast<std::size_t>(geometry_.vertical.window * geometry_.horizontal.window * channels_);
   std::vector<float> weights_ = random_values(w_size_, 1);
   std::vector<float> biases_ = random_values(static_cast<std::size_t>(channels_), 2);
-  std::vector<float> given_dx_;  ///< content of dx before, if geometry_.accumulates_dx: the kernels add to it
+  std::vector<float> given_dx_;  ///< if geometry_.accumulates_dx: the old content of dx, to which the kernels add
 
   template <typename T, int n, int taps, int stride>
   Found<T> emulate_form(const std::vector<T>& x, const std::vector<T>& dy, ThreadOrder order) {
@@ -90,7 +90,7 @@ TEST_P(DepthwiseKernels, EqualTheDefinitionInFloat32) { expect_definition<float>
 TEST_P(DepthwiseKernels, EqualTheDefinitionInBf16) { expect_definition<Bf16>(4e-3); }
 
 TEST_P(DepthwiseKernels, AddTheirGradientToThatOfOtherReaders) {
-  if (geometry_.has_strides()) return;  // with strides, the kernels never add to dx
+  if (geometry_.has_strides()) return;  // if the stride is above 1, the kernels never add to dx
   const std::vector<float> dy = random_values(y_size_, 4), before = random_values(x_size_, 5);
   std::vector<float> expected = emulate_all(before, dy, ThreadOrder::ascending).dx;
   for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += before[i];

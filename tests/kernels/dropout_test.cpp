@@ -55,7 +55,8 @@ TEST(Dropout, BackwardDropsWhatForwardDropped) {
   }
 }
 
-/// The op keeps and scales all elements of a sample, or drops all. The batch needs several blocks of random numbers.
+/// For each sample, the op either keeps and scales all elements, or drops all. The batch needs several blocks of random
+/// numbers.
 TEST(DropPath, DropsWholeSamples) {
   OpHarness harness(2000, 2);
   harness.finish(drop_path(harness.graph(), "drop", harness.input("x", {2000, 9}), {.rate = 0.25f}));

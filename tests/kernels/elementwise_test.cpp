@@ -139,7 +139,7 @@ TEST_P(Activation, DoesAsPyTorch) {
   harness.backward();
   const std::vector<float> own = OpHarness::output_gradient(x.size());
   std::vector<float> dx(harness.gradient("x").begin(), harness.gradient("x").end());
-  // The backward pass used the gradient `own` of y, but PyTorch used dy: scale dx accordingly.
+  // The backward pass used the gradient `own` of y, but PyTorch used dy. Therefore this scales dx.
   for (std::size_t i = 0; i < dx.size(); ++i) dx[i] *= dy[i] / own[i];
   expect_as_pytorch(dx, name + "/dx", 1e-6);
 }
@@ -173,8 +173,8 @@ TEST_P(Activation, DoesNotDependOnTheThreadCount) {
   }
 }
 
-/// Compares the function's CUDA kernels with its definition. `tolerance` is relative for values above 1, otherwise
-/// absolute.
+/// Compares the function's CUDA kernels with its definition. `tolerance` is relative for values above 1, and absolute
+/// for all other values.
 template <typename T, int n>
 void expect_kernels_as_the_definition(const Case& c, double tolerance) {
   const std::vector<T> x = rounded<T>(random_values(24 * n, 1, -5.0f, 5.0f)), dy = rounded<T>(random_values(24 * n, 2));

@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
     Shapes, Gather,
     ::testing::Values(GatherCase{{3, 1}, {.indices = {0}}}, GatherCase{{2, 5}, {.indices = {4, 4, 0, -1, 2, 1, 1}}},
                       GatherCase{{2, 5, 7}, {.axis = 1, .indices = {3, 0, 3}}},
-                      GatherCase{{2, 5, 7}, {.axis = 1, .indices = {-1, -1}}},  // no element of x
+                      GatherCase{{2, 5, 7}, {.axis = 1, .indices = {-1, -1}}},  // -1 means no element of x
                       GatherCase{{2, 4, 3, 5}, {.axis = 2, .indices = {2, 1, 0, 0}}},
                       GatherCase{{2, 4, 6}, {.axis = 1, .indices = {0, 1, 3, 3, 2, -1}, .terms = 2}},
                       GatherCase{{2, 4, 300},
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
                                   .weights = {0.25f, 0.75f, 0.5f, 0.5f, -1.0f, 3.0f},
                                   .terms = 2}}));
 
-/// The thread of an element adds the terms of this element only.
+/// The thread of an element adds only the terms of this element.
 TEST(GatherKernel, AddsTheTermsOfEachRow) {
   const std::vector<std::int32_t> offsets{0, 2, 2, 3}, indices{1, 0, 1};
   const std::vector<float> weights{2.0f, -1.0f, 0.5f};

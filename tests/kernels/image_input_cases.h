@@ -1,4 +1,4 @@
-// For the tests of image_input: sets of parameters, and a function that runs the op on a batch.
+// Contains sets of parameters for the tests of image_input, and a function that runs the op on a batch.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@
 namespace carillon::testing {
 namespace {
 
-/// Makes images of uniform noise with a range of `spread`. The smaller `spread`, the more the means of the channels
-/// differ.
+/// Makes images of uniform noise with a range of `spread`. If `spread` is smaller, the means of the channels differ
+/// more.
 std::vector<Image> make_images(std::size_t count, const ImageInputParams& params, float spread = 255.0f) {
   const auto channels = static_cast<std::size_t>(params.sample[2]);
   std::vector<Image> images;
@@ -89,7 +89,7 @@ TEST(ImageInputStandardized, ConstantImagesBecomeZero) {
 
 TEST(ImageInputStandardized, OneValueApartIsDividedByTheFloor) {
   std::vector<Image> images(1, Image(3072, 100));
-  // With this pixel, the image's standard deviation is slightly smaller than the op's minimum, 1 / sqrt(1728).
+  // With this pixel, the standard deviation of the image is slightly below the op's minimum, 1 / sqrt(1728).
   images[0][(16 * 32 + 16) * 3] = 101;
   const std::vector<float> y = run(undistorted(standardized), images, 0);
   const double mean = 1.0 / 1728.0;
@@ -135,8 +135,8 @@ class StandardizedDraws : public ::testing::Test {
     return ImageInputMap(with_seed(standardized, seed)).draw(position, 0);
   }
 
-  /// Makes many draws, counts how often bin_of(draw) returns each bin, and returns Pearson's chi-squared statistic of
-  /// the counts. All bins are expected to be equally probable.
+  /// Makes many draws and counts how often bin_of(draw) returns each bin. Returns Pearson's chi-squared statistic of
+  /// the counts, for bins that are equally probable.
   template <std::size_t bins, typename BinOf>
   static double chi_square(const BinOf& bin_of) {
     std::array<double, bins> found{};

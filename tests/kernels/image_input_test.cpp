@@ -22,7 +22,7 @@
 namespace carillon::testing {
 namespace {
 
-// The CUDA kernel
+// Tests of the CUDA kernel
 
 struct KernelCase {
   std::int64_t batch;
@@ -138,7 +138,7 @@ TEST(ImageInput, GathersAndScalesEveryPixelAtEveryThreadCount) {
   }
 }
 
-// Normalised images
+// Tests of normalised images
 
 class NormalizedImages : public ::testing::TestWithParam<ImageInputParams> {
  protected:
@@ -227,7 +227,7 @@ ImageInputParams in_turn(std::uint64_t record_count, std::uint64_t seed) {
   return alternating({.sample = {1, 2, 1}, .seed = seed}, record_count);
 }
 
-/// Returns whether the op mirrors the image of each record in epoch `epoch`. `records`: the order of the records in
+/// Returns whether the op mirrors the image of each record in epoch `epoch`. `records`: the records, in the order of
 /// this epoch.
 std::vector<bool> mirrored_in(std::uint64_t epoch, const std::vector<std::uint32_t>& records, std::uint64_t seed) {
   const std::uint8_t image[2] = {0, 255};

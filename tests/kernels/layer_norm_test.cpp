@@ -24,7 +24,7 @@ struct Case {
   LayerNormParams params = {};
 };
 
-/// The op's results, computed in double by the formula.
+/// Computes the op's results in double, by the formula.
 struct Reference {
   std::vector<double> y, dx, dgamma, dbeta;
 

@@ -18,7 +18,7 @@ struct Case {
   int threads = 1;
 };
 
-/// y and dx, computed in double by the definition, one pixel after the other.
+/// Computes y and dx in double by the definition, one pixel after the other.
 struct Reference {
   std::vector<double> y, dx;
 
@@ -47,8 +47,8 @@ struct Reference {
     }
     return params.bias + params.alpha * squares;
   }
-  /// Adds the contribution of channel c of y to dx: for every channel i, dy times the derivative of y_c with respect to
-  /// x_i. `dy`: gradient of y_c. `s`: sum_at of channel c.
+  /// Adds to dx the contribution of channel c of y. For every channel i, this is dy times the derivative of y_c with
+  /// respect to x_i. `dy`: gradient of y_c. `s`: sum_at of channel c.
   static void add_gradient(std::span<const float> x, double dy, std::size_t c, double s, const LrnParams& params,
                            double* dx) {
     dx[c] += dy * std::pow(s, -static_cast<double>(params.beta));

@@ -75,8 +75,8 @@ Found<T> emulate_max_pool(const Case& c, const std::vector<T>& x, ThreadOrder or
   return found;
 }
 
-/// Returns y and dx of the CPU implementation. If the case has biases, adds the biases to x before: the CUDA kernels
-/// add biases, but the CPU implementation does not.
+/// Returns y and dx of the CPU implementation. If the case has biases, first adds them to x, because the CUDA kernels
+/// add biases and the CPU implementation does not.
 Found<float> cpu_max_pool(const Case& c, std::vector<float> x) {
   const std::vector<float> biases = biases_of(c);
   if (c.biases) {

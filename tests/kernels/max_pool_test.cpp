@@ -109,8 +109,8 @@ TEST_P(MaxPool, TiesGoToTheFirst) {
 }
 
 TEST_P(MaxPool, GradientsMatchFiniteDifferences) {
-  // Any two values of x differ by at least 0.01, and each differs from 0 by at least 0.005. So a finite difference does
-  // not change which value is the maximum.
+  // Any two values of x differ by at least 0.01, and each value differs from 0 by at least 0.005. Therefore a finite
+  // difference does not change which value is the maximum.
   const auto x = harness_.values("x");
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::size_t shuffled = i * 7919 % 10007;
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{2, 11, 9, 3, {.window = 3, .stride = 2, .padding = Padding::valid}, 1, true},
                       Case{2, 14, 13, 17, {.window = 3, .stride = 2, .padding = Padding::symmetric(1)}, 2, true},
                       Case{1, 1, 2, 3, {.window = 3, .stride = 2, .padding = Padding::symmetric(2)}},
-                      // Padding on both sides; a pixel is in 25 windows.
+                      // The padding is on both sides, and a pixel is in 25 windows.
                       Case{1, 8, 8, 33, {.window = 5, .stride = 1}, 2},
                       Case{2, 9, 11, 17, {.window = 2, .stride = 3}, 2},  // some pixels are in no window
                       Case{2, 9, 8, 16, {.window = 3, .window_width = 1}, 3},
@@ -158,7 +158,7 @@ TEST(MaxPool, PadsAfterOnly) {
 }
 
 TEST(MaxPool, ANanInAWindowMakesItNan) {
-  constexpr std::int64_t channels = 20;  // one vector of channels, and a remainder
+  constexpr std::int64_t channels = 20;  // the channels are one vector and a remainder
   CpuDevice device(1);
   const auto expect_nan = [&](Arithmetic arithmetic, bool relu, std::size_t at, float nan) {
     OpHarness harness(1, device, arithmetic);
@@ -168,7 +168,7 @@ TEST(MaxPool, ANanInAWindowMakesItNan) {
     const auto y = harness.forward();
     for (std::size_t c = 0; c < channels; ++c) EXPECT_EQ(std::isnan(y[c]), c % 2 == 0) << at << ", " << c;
   };
-  // The test uses NaNs of both signs, because processors also produce NaNs whose sign bit is set.
+  // The test uses NaNs of both signs, because processors also produce NaNs with the sign bit.
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   for (std::size_t at = 0; at < 9; ++at) {
     for (const bool relu : {false, true}) {

@@ -17,8 +17,8 @@ struct Result {
   std::vector<float> gradient;
 };
 
-/// The parameter is (batch, columns). Some batches need less than one block. Other batches need several blocks, of
-/// which the last is incomplete.
+/// The parameter is (batch, columns). Some batches need less than one block. Other batches need several blocks, and the
+/// last block is incomplete.
 class MeanLossKernels : public ::testing::TestWithParam<std::pair<std::int64_t, std::int64_t>> {
  protected:
   static constexpr std::uint32_t row_count = 61;

@@ -17,7 +17,7 @@ constexpr std::uint64_t first_position = 40;
 /// At position 40, mixup draws a lambda that is close neither to 0 nor to 1.
 const MixingParams mixup{.mixup = 1.0, .seed = 3};
 
-/// The parameters of a loss op, and the op's definition in double.
+/// The parameters of a loss op. Also computes the op's definition in double.
 struct Case {
   MeanLossParams params;
   std::function<double(double z, double t)> loss;
@@ -110,9 +110,9 @@ TEST_F(MeanLoss, GradientsMatchFiniteDifferences) {
 TEST_F(MeanLoss, LargeLogitsDoNotOverflow) {
   build({.kind = MeanLossKind::sigmoid_cross_entropy}, true);
   std::vector<float> z(batch * columns, 0.0f);
-  z[0] = -30000.0f;  // its target is 1
-  z[1] = 30000.0f;   // its target is 0
-  z[2] = -30000.0f;  // its target is 0
+  z[0] = -30000.0f;  // the target of this element is 1
+  z[1] = 30000.0f;   // the target of this element is 0
+  z[2] = -30000.0f;  // the target of this element is 0
   harness_->set("z", z);
   EXPECT_FLOAT_EQ(harness_->forward()[0], (60000.0f + 32.0f * std::log(2.0f)) / 35.0f);
   harness_->backward();

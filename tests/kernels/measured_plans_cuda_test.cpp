@@ -28,8 +28,8 @@ std::string chosen(std::span<const MeasuredPlan> table, const Conv2dTask& task, 
   return plan ? plan->kernel() : reason;
 }
 
-/// Returns a plan that cuDNN proposes for the H200, that needs a workspace, and that has another kernel than `rules`;
-/// null if there is none. `rules`: kernel of the plan that Carillon's rules choose.
+/// Returns a plan that cuDNN proposes for the H200. The plan needs a workspace, and its kernel differs from `rules`,
+/// the kernel that Carillon's rules choose. Returns null if there is no such plan.
 std::unique_ptr<Conv2dPlan> other_plan(const Conv2dTask& task, const std::string& rules) {
   for (auto& plan : Conv2dPlan::candidates({.device_json = h200}, task, 8)) {
     if (plan->kernel() != rules && plan->workspace_bytes() > 0) return std::move(plan);

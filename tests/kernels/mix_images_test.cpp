@@ -49,7 +49,7 @@ TEST_P(MixImages, EqualsTheDefinition) {
       for (std::size_t i = 0; i < size_ / params_.height; ++i) {
         const std::size_t at = row * (size_ / params_.height) + i;
         const auto column = static_cast<std::int32_t>(i / GetParam().channels);
-        double part = mixing_.lambda;  // weight of the image itself; the other image has 1 - part
+        double part = mixing_.lambda;  // weight of the image itself; the other image has the weight 1 - part
         if (mixing_.cuts) part = mixing_.is_cut(row, column) ? 0.0 : 1.0;
         ASSERT_NEAR(y[b * size_ + at], part * own[at] + (1.0 - part) * other[at], 5e-5) << b << ", " << at;
         blended += part < 1.0;

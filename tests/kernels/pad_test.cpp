@@ -14,10 +14,10 @@
 namespace carillon::testing {
 namespace {
 
-/// Maps an index of y on one axis to the index of x on this axis. Returns nullopt if y has padding there.
+/// Maps an index of y on one axis to the index of x on this axis. Returns nullopt if this index of y is padding.
 using Source = std::function<std::optional<std::int64_t>(std::size_t axis, std::int64_t index)>;
 
-/// Returns, for each element of y, its position in x; nullopt for padding.
+/// Returns, for each element of y, its position in x, or nullopt for padding.
 std::vector<std::optional<std::size_t>> places(const Shape& x, const Shape& y, const Source& source) {
   std::vector<std::optional<std::size_t>> found;
   for (std::int64_t i = 0; i < y.element_count(); ++i) {

@@ -151,8 +151,8 @@ TEST(ScaleChannels, RefusesAnInputWithoutChannels) {
 
 template <typename T>
 struct Found {
-  std::vector<T> y, sum, dx;        ///< sum: y with dy as addend
-  std::vector<float> sums, dgamma;  ///< sums: sum of dx by channel
+  std::vector<T> y, sum, dx;        ///< sum: y, with dy as the addend
+  std::vector<float> sums, dgamma;  ///< sums: the sum of dx for each channel
 };
 
 /// Runs the kernels in the same order as ScaleChannelsCuda. `given`: dy.

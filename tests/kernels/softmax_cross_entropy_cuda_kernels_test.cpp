@@ -16,15 +16,16 @@ namespace {
 struct Result {
   float loss = 0.0f;
   std::vector<float> gradient;
-  std::vector<float> column_sums = {}, step_sums = {};  ///< results of the kernel; empty if it computes no sums
+  std::vector<float> column_sums = {}, step_sums = {};  ///< results of the kernel; empty if the kernel computes no sums
 };
 
 class SoftmaxCrossEntropyKernels : public ::testing::TestWithParam<std::pair<std::int64_t, std::int64_t>> {
  protected:
   static constexpr std::uint32_t row_count = 409;
   static constexpr std::uint64_t first_position = 40;
-  static constexpr float loss_tolerance = 5e-7f;      // relative; the CPU adds a row's exponentials one by one
-  static constexpr float gradient_tolerance = 5e-7f;  // relative to 1 / batch
+  static constexpr float loss_tolerance = 5e-7f;      // relative tolerance; the CPU adds a row's exponentials one by
+                                                      // one
+  static constexpr float gradient_tolerance = 5e-7f;  // tolerance relative to 1 / batch
 
   void build(std::int64_t batch, std::int64_t classes) {
     batch_ = batch;

@@ -14,7 +14,7 @@
 namespace carillon::testing {
 namespace {
 
-/// y and dx, computed in double by the definition.
+/// Computes y and dx in double, by the definition.
 struct Expected {
   std::vector<double> y, dx;
 };

@@ -64,7 +64,7 @@ class Product {
                  .transposed = case_.transposed,
                  .relu = case_.relu});
     pass.run();
-    pass.run();  // once more: now the workspace holds values of the first run
+    pass.run();  // runs once more: now the workspace holds values of the first run
     std::vector<float> c(memory.begin() + guard, memory.end() - guard);
     std::fill_n(memory.begin() + guard, count, before.front());
     EXPECT_TRUE(equal_bits(memory, before)) << "written outside of c";
@@ -183,7 +183,7 @@ TEST_P(SparseDense, PaysWhereZerosAreManyAndOutputsFillARegister) {
   EXPECT_FALSE(sparse_product_pays(GetParam(), 0.19f, 10));
 }
 
-/// A graph with one dense op whose input is sparse, and a device for the graph.
+/// A graph with one dense op that has a sparse input, and a device for the graph.
 class DenseOfSparse {
  public:
   DenseOfSparse(Isa isa, float density, bool relu) : device_(2, {.isa = isa}), harness_(6, device_) {

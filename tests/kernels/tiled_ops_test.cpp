@@ -22,7 +22,7 @@ void take_batch_whole(Graph& graph) {
 
 struct Results {
   std::vector<float> output, input_gradient;
-  std::vector<std::vector<float>> gradients;  ///< of the parameters
+  std::vector<std::vector<float>> gradients;  ///< the gradients of the parameters
 };
 
 constexpr std::int64_t batch_size = 29;
@@ -98,8 +98,8 @@ TEST_P(TiledSectionCase, GivesTheSameAgain) {
   EXPECT_EQ(std::vector<float>(now.begin(), now.end()), first);
 }
 
-/// If a parallel region uses fewer threads than the one before, OpenMP may end the unused threads. Then other threads
-/// run the tiles than the threads that created them.
+/// If a parallel region uses fewer threads than the region before it, OpenMP may end the unused threads. In this case,
+/// the threads that run the tiles are not the threads that created the tiles.
 TEST_P(TiledSectionCase, MayRunInOtherThreadsThanItWasMadeIn) {
   const auto output_after = [](bool threads_go) {
     CpuDevice device(4, {.convolution = GetParam()});

@@ -17,8 +17,8 @@ struct TokensCase {
   std::int64_t batch, height, width, channels;
   int threads = 1;
 
-  std::int64_t patches() const { return height * width * channels; }  ///< elements per sample of x
-  std::int64_t size() const { return patches() + channels; }          ///< elements per sample of y
+  std::int64_t patches() const { return height * width * channels; }  ///< number of elements per sample of x
+  std::int64_t size() const { return patches() + channels; }          ///< number of elements per sample of y
 };
 
 /// Runs the kernel `element` on the CPU for `count` elements, as launch_each does on a GPU. Each pack has n elements.
@@ -61,7 +61,7 @@ TEST_P(Tokens, FirstOneIsTakenOut) {
   harness.expect_gradients_match_differences(1e-2, 1e-3);
 }
 
-/// Emulates the CUDA kernels on the CPU, and expects results with the same bits as the CPU implementation's results.
+/// Emulates the CUDA kernels on the CPU. Expects results with the same bits as the results of the CPU implementation.
 TEST_P(Tokens, HaveTheSameBitsOnAGpu) {
   const TokensCase form = GetParam();
   OpHarness harness(form.batch, form.threads);

@@ -13,7 +13,7 @@
 namespace carillon::testing {
 namespace {
 
-constexpr std::size_t count = 300;  // enough for two blocks
+constexpr std::size_t count = 300;  // this number needs two blocks
 constexpr float factor = 1.0f / 3.0f;
 
 /// Returns `number` arrays. The bits of their sum depend on the order of the additions.

@@ -48,7 +48,7 @@ class Expected {
     return y_;
   }
 
-  /// Returns the gradients. `y`: the output of `convolution`; with a ReLU, the gradient passes only where y is
+  /// Returns the gradients. `y`: the output of `convolution`. If there is a ReLU, the gradient passes only where y is
   /// positive.
   const Conv2dGradients& gradients(Convolution& convolution, std::span<const float> y) {
     const std::vector<float> dy = OpHarness::output_gradient(y.size());
@@ -97,7 +97,8 @@ TEST(WinogradConvolution, EqualsTheDefinitionAtEveryExtent) {
     for (const Padding padding : {Padding::same, Padding::valid, Padding::symmetric(2)}) {
       const std::int64_t least = padding.is_same() ? 1 : std::max<std::int64_t>(kernel - 2 * padding.extent(), 1);
       for (std::int64_t extent = least; extent <= 13; ++extent) {
-        for (const std::int64_t channels : {3, 5}) {  // the op treats 3 channels as few and 5 as many
+        for (const std::int64_t channels : {3, 5}) {  // the op treats 3 channels as few channels, and 5 channels as
+                                                      // many
           const auto biases = extent % 3 == 0 ? std::nullopt : std::optional(Initializer{});
           const Conv2dCase c{2,
                              extent,

@@ -151,7 +151,7 @@ TEST(Models, MnistSkipsZerosWhereTheRecordsAreSparse) {
     BufferStore buffers(graph.buffers(), device);
     const StepInputs step;
     const Executable executable(graph, {device, parameters, buffers, step}, true, {});
-    EXPECT_EQ(device.workspace() != nullptr, density < 1.0f);  // it holds lists of non-zero values
+    EXPECT_EQ(device.workspace() != nullptr, density < 1.0f);  // the workspace holds lists of non-zero values
   }
 }
 
@@ -275,7 +275,8 @@ TEST(Models, L2LeavesExcludedVariablesOut) {
   EXPECT_EQ(v["layer2/weights"].l2_factor, 0.0f);
 }
 
-/// A network whose logits show how images are mixed. Each image has one white pixel, at the index of its class.
+/// Returns a network with logits that show how images are mixed. Each image has one white pixel, at the index of its
+/// class.
 Network telling_network(const MixingSettings& mixing) {
   Network network = make_network("telling", {.image = {1, 1, 10}}, [](Graph& graph) {
     const Value x = image_input(graph, "input", {.sample = {1, 1, 10}, .scale = 1.0f / 255.0f});

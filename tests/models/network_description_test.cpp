@@ -75,8 +75,7 @@ TEST(NetworkDescription, StatesTheOpsOfANetwork) {
             R"("weights":"truncated_normal","weights.number":2,"weights.value":0.1}}],"outputs":["layer2"]})");
 }
 
-/// Returns the description of a network with one op of `type`. An input op precedes this op, unless this op is an input
-/// op itself.
+/// Returns the description of a network with one op of `type`. If this op is not an input op, an input op precedes it.
 std::string text_with(const OpType& type, const Json& attributes) {
   Json ops = Json::array();
   const auto add = [&](const char* name, std::string_view type_name, const Json& inputs, const Json& of) {
@@ -278,8 +277,8 @@ TEST(NetworkDescription, NumbersTheBlocksOfAllStages) {
   }
 }
 
-/// For any text, reading and building returns a network or throws our Error. There is no crash, no other exception and
-/// no endless loop.
+/// For any text, the functions that read and build a network must return a network or throw our Error. There must be no
+/// crash, no other exception and no endless loop.
 TEST(NetworkDescription, OfChangedBytesIsBuiltOrRefused) {
   int refused = 0;
   std::mt19937 random(7);

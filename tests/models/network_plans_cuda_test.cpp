@@ -15,7 +15,8 @@ struct TrainedNetwork {
   const char* name;
   MakeNetwork make;
   std::int64_t size, batch, channels = 3;
-  bool has_products_only = false;  ///< the windows of all its convolutions tile their inputs, such as ViT's patches
+  bool has_products_only = false;  ///< the windows of all convolutions of the network tile their inputs, as in ViT's
+                                   ///< patches
 };
 
 class NetworkPlansCuda : public ::testing::TestWithParam<TrainedNetwork> {};
@@ -59,7 +60,7 @@ TEST_P(NetworkPlansCuda, UseTensorCoresAndFitTheWorkspace) {
         if (!seen.insert(text).second) continue;
         std::string reason;
         const auto plan = Conv2dPlan::find(target, task, reason);
-        if (!plan && task.pass == Conv2dPass::forward_bias) continue;  // then the op adds the biases itself
+        if (!plan && task.pass == Conv2dPass::forward_bias) continue;  // in this case, the op itself adds the biases
         ASSERT_TRUE(plan) << op << ", " << text << ": " << reason;
         EXPECT_TRUE(plan->on_tensor_cores()) << op << ", " << text << ": " << plan->kernel();
         EXPECT_LE(plan->workspace_bytes(), h200_workspace_bytes);

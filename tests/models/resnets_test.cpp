@@ -22,7 +22,7 @@ TEST(ResNets, HaveTheCountsTheirHeadersState) {
   EXPECT_EQ(element_count(variables(resnet152_network(imagenet_images))), 60192808);
 }
 
-/// This is ResNet-50 v1.5: in a block with a stride, the 3x3 convolution has the stride.
+/// This network is ResNet-50 v1.5: if a block has a stride, its 3x3 convolution has the stride.
 TEST(ResNets, Resnet50HasTheShapesOfItsHeader) {
   const BuiltNetwork built = build_network(resnet50_network(imagenet_images), {.batch_size = 2});
   std::map<std::string, Shape> shapes;

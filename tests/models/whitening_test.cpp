@@ -73,8 +73,8 @@ TEST(Whitening, AnyNumberOfThreadsSumsInTheSameOrder) {
 }
 
 TEST(Whitening, TheSignsOfEigenvectorsAreSettled) {
-  // The eigenvector for the eigenvalue 3 is (1, -1) / sqrt(2); for the eigenvalue 1, it is (1, 1) / sqrt(2). The sign
-  // of each eigenvector is chosen so that its first component is positive.
+  // The eigenvector for the eigenvalue 3 is (1, -1) / sqrt(2); for the eigenvalue 1, it is (1, 1) / sqrt(2). Each
+  // eigenvector has the sign that makes its first component positive.
   const float a = 1.0f / std::sqrt(6.0f), b = 1.0f / std::sqrt(2.0f);
   const std::vector<float> filters = whitening_filters({2.0, -1.0, -1.0, 2.0}, 1e-12);
   const std::vector<float> expected{a, b, -a, -b, -a, b, a, -b};

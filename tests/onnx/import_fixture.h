@@ -21,7 +21,7 @@
 
 namespace carillon::testing {
 
-/// Builds an ONNX file. Each function adds a node or an array.
+/// Builds an ONNX file. Each function of the class adds a node or an array.
 class Model {
  public:
   explicit Model(std::vector<std::int64_t> input = {-1, 3, 8, 8}) {
@@ -51,7 +51,7 @@ class Model {
     tensor.add_dims(static_cast<std::int64_t>(values.size()));
     for (const std::int64_t value : values) tensor.add_int64_data(value);
   }
-  /// Adds a number that is not trained: the output of a node Constant.
+  /// Adds a number that is not trained. The number is the output of a node Constant.
   void number(const std::string& name, float value) {
     onnx::Attribute& one = *node("Constant", {}, name).add_attribute();
     one.set_name("value_float");
@@ -122,7 +122,7 @@ class OnnxImport : public ::testing::Test {
     EXPECT_THAT(failure.text, ::testing::HasSubstr(text));
     EXPECT_THAT(failure.text, ::testing::HasSubstr("net.onnx"));
   }
-  /// The outputs for one image. Channel c of the image is filled with values[c].
+  /// Returns the outputs for one image. All pixels of channel c of the image have the value values[c].
   static std::vector<float> outputs(const Network& network, std::array<std::uint8_t, 3> values) {
     std::vector<std::uint8_t> pixels;
     for (std::int64_t i = 0; i < network.image.height * network.image.width; ++i)
@@ -130,7 +130,7 @@ class OnnxImport : public ::testing::Test {
     const std::uint8_t* const image = pixels.data();
     return outputs_for(network, {&image, 1});
   }
-  /// The outputs for images [height, width, channels].
+  /// Returns the outputs for images [height, width, channels].
   static std::vector<float> outputs_for(const Network& network, std::span<const std::uint8_t* const> images) {
     const BuiltNetwork built = build_network(
         network, {.batch_size = static_cast<std::int64_t>(images.size()), .purpose = Purpose::evaluation});

@@ -1,6 +1,6 @@
-// libFuzzer target: for any file, reading an ONNX file and folding its constants must not crash and must not read
-// beyond the data. If they reject the file, they must report one line and exit code 65, or exit code 66 if the file
-// refers to values in another file that does not exist.
+// libFuzzer target: reads any file as an ONNX file and folds its constants. This must not crash, and must not read
+// beyond the data. If the file is rejected, there must be one line and exit code 65. The exit code must be 66 if the
+// file refers to values in another file that does not exist.
 #include <map>
 
 #include "src/onnx/constant_folding.h"
@@ -9,7 +9,7 @@
 namespace carillon {
 namespace {
 
-/// Computes all nodes whose inputs are constants, directly or indirectly.
+/// Computes all nodes with inputs that are constants, directly or indirectly.
 void fold_all(const OnnxFile& file) {
   std::map<std::string, OnnxConstant> known = file.constants();
   std::size_t elements = 0;

@@ -48,7 +48,7 @@ TEST_F(OnnxImport, FoldsTheArithmeticOfShapes) {
   Model::attribute(model.node("Concat", {"batch", "minus"}, "flat_shape"), "axis", 0);
   model.node("Reshape", {"image", "flat_shape"}, "flat");
   std::vector<float> weights(2 * 192, 0.0f);
-  weights[65] = 1.0f;         // in channel 1; with channels last, it would be in channel 2
+  weights[65] = 1.0f;         // the weight belongs to channel 1; if channels were last, it would belong to channel 2
   weights[192 + 191] = 1.0f;  // the last pixel of channel 2
   model.array("fc.weight", {2, 192}, weights);
   Model::attribute(model.node("Gemm", {"flat", "fc.weight"}, "y"), "transB", 1);

@@ -134,7 +134,7 @@ std::vector<OperatorCase> norms() {
          m.array("bias", {3}, {0.0f, 1.0f, 3.0f});
          m.node("InstanceNormalization", {"image", "scale", "bias"}, "x");
        }},
-      // As PyTorch exports a group norm.
+      // Adds the nodes to which PyTorch exports a group norm.
       {"GroupsByReshapes",
        [](Model& m) {
          m.array("wider", {6, 3, 1, 1}, noise(18));
@@ -201,7 +201,7 @@ std::vector<OperatorCase> norms() {
 /// Adds a pad of each image by 1 with `value`, then a max pool.
 OperatorCase padded_pool(const std::string& name, float value, std::int64_t window, const Shape64& pads) {
   return {name, [=](Model& m) {
-            m.array("minus", {1, 3, 1, 1}, {-300.0f, -300.0f, -300.0f});  // all pixels below 0
+            m.array("minus", {1, 3, 1, 1}, {-300.0f, -300.0f, -300.0f});  // all pixels are below 0
             m.node("Add", {"image", "minus"}, "negative");
             m.integers("pads", {0, 0, pads[0], pads[1], 0, 0, pads[2], pads[3]});
             onnx::Attribute& number = *m.node("Constant", {}, "value").add_attribute();
@@ -246,7 +246,7 @@ std::vector<OperatorCase> gathers() {
          m.node("Reshape", {"flat", "matrix"}, "i");
          Model::attribute(m.node("Gather", {"image", "i"}, "x"), "axis", 2);
        }},
-      // A table of biases that several pairs of positions share.
+      // Adds a table of biases. Several pairs of positions share an entry.
       {"GatherOfAnArray",
        [](Model& m) {
          m.array("table", {5, 3}, noise(15));
@@ -309,7 +309,7 @@ std::vector<OperatorCase> gathers() {
   };
 }
 
-/// y = image, y[:, :, rows..., columns...] = the mean of the image, as PyTorch exports it.
+/// y is the image, except for a part: y[:, :, rows..., columns...] = the mean of the image, as PyTorch exports it.
 OperatorCase assigned(const std::string& name, const Shape64& rows, const Shape64& columns) {
   return {name, [=](Model& m) {
             m.integers("zero", {0});
@@ -556,7 +556,7 @@ std::vector<OperatorCase> products() {
            }},
           {"ConvOfWindows",
            [](Model& m) {
-             m.integers("windows", {-1, 1, 8, 8});  // each channel is a window
+             m.integers("windows", {-1, 1, 8, 8});  // each channel is one window
              m.node("Reshape", {"image", "windows"}, "v");
              m.array("w", {4, 1, 3, 3}, noise(36));
              onnx::Node& conv = m.node("Conv", {"v", "w"}, "c");

@@ -1,4 +1,4 @@
-// Tests the export to ONNX: exports networks, runs them with onnxruntime, and compares the outputs.
+// Tests the export to ONNX. The tests export networks, run them with onnxruntime, and compare the outputs.
 #include "src/onnx/onnx.h"
 #include "src/onnx/operator_table.h"
 
@@ -37,7 +37,7 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t batch_size = 3;
 
-/// A network with random values in all its arrays, so that no array has its initial values.
+/// A network with random values in all its arrays. Therefore no array has its initial values.
 struct Filled {
   Network network;
   std::vector<NamedArray> variables, buffers;
@@ -109,7 +109,7 @@ std::vector<NamedArray> run(const std::string& model, const ImageShape& image, c
 
 class OnnxModel : public ::testing::TestWithParam<std::size_t> {};
 
-/// A network for images with a block like ConvNeXt's blocks.
+/// Returns a network for images with a block like ConvNeXt's blocks.
 Network row_normalized_network() {
   return make_network("row_normalized", {.image = {28, 28, 1}}, [](Graph& graph) {
     Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
@@ -176,7 +176,7 @@ Value heads_of_tokens(Graph& graph, Value x) {
                  {.extents = {64}});
 }
 
-/// A network of ops that occur in networks of other frameworks.
+/// Returns a network of ops that occur in networks of other frameworks.
 Network general_ops_network() {
   return make_network("general_ops", {.image = {28, 28, 1}}, [](Graph& graph) {
     Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});
@@ -190,8 +190,8 @@ Network general_ops_network() {
   });
 }
 
-/// A network of convolutions and poolings with groups, dilation, windows of different height and width, or padding on
-/// some sides only.
+/// Returns a network of convolutions and poolings with groups, dilation, windows of different height and width, or
+/// padding on some sides only.
 Network windows_network() {
   return make_network("windows", {.image = {28, 28, 1}}, [](Graph& graph) {
     Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = 1.0f / 255.0f});

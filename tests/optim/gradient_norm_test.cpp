@@ -15,7 +15,7 @@ class GradientNorms : public OptimizerTest {
  protected:
   double norm_of(int variable) const {
     const std::size_t count = parameters_->layout().count(variable);
-    // The same values as in OptimizerTest.
+    // The values are the same as in OptimizerTest.
     const std::vector<float> gradients = random_values(count, 1), values = random_values(count, 2);
     double squares = 0.0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -91,7 +91,7 @@ TEST_F(GradientNorms, AreOneTreeOverTheBlocks) {
   build(5 * static_cast<std::int64_t>(sum_block_floats), 1);
   const GradientNorm norm(settings_, *parameters_, inputs_);
   ASSERT_EQ(norm.block_count(), 6u) << "with the other variable";
-  // The tree computes ((1e16 + 1) + (1 + 1)) + (1 + 1). Added in sequence, each 1 would be lost.
+  // The tree computes ((1e16 + 1) + (1 + 1)) + (1 + 1). In a sequential sum, each 1 would be lost.
   EXPECT_EQ(norm.of_blocks(std::vector<double>{1e16, 1, 1, 1, 1, 1}).norm, std::sqrt(1e16 + 4.0));
 }
 
@@ -102,7 +102,7 @@ constexpr std::array rules{"sgd", "momentum", "nesterov", "adamw", "lars", "lamb
 TEST_F(GradientNorms, ClipAsIfTheGradientsWereSmaller) {
   for (const std::string_view rule : rules) {
     settings_ = {.rule = std::string(rule), .learning_rate = constant_rate(0.1), .weight_decay = 0.05};
-    settings_.adam_epsilon = 0.1;  // large, so that Adam's step depends on the size of the gradient
+    settings_.adam_epsilon = 0.1;  // so large that Adam's step depends on the size of the gradient
     settings_.lars_coefficient = 0.5;
     first_step_ = 0;
     for (const int threads : {1, 3}) {

@@ -25,7 +25,7 @@ std::vector<float> orthogonalized(std::vector<float> matrix, const MatrixShape& 
   return matrix;
 }
 
-/// Returns x y, in double; x is [rows, inner], y is [inner, columns].
+/// Returns the product x y, computed in double. x is [rows, inner], y is [inner, columns].
 std::vector<double> product(const std::vector<double>& x, const std::vector<double>& y, std::size_t inner) {
   const std::size_t rows = x.size() / inner, columns = y.size() / inner;
   std::vector<double> z(rows * columns);
@@ -59,8 +59,8 @@ std::vector<double> by_definition(const std::vector<float>& matrix, const Matrix
   return x;
 }
 
-/// `found`: two singular values, relative to the matrix's norm. The first number of each is the initial value. The
-/// following numbers are the values that the polynomial gives after 1, 2 and 3 steps.
+/// `found`: two singular values, relative to the matrix's norm. For each, the first number is the initial value. The
+/// next numbers are the values that the polynomial gives after 1, 2 and 3 steps.
 TEST(NewtonSchulz, BringsSingularValuesToWhereItsPolynomialDoes) {
   const std::vector<std::vector<float>> found = {{0.01f, 0.03444f, 0.11843f, 0.40006f},
                                                  {0.1f, 0.33970f, 0.99210f, 0.70708f}};

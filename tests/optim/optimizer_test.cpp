@@ -31,7 +31,7 @@ TEST_F(OptimizerTest, EqualsTheDefinitionAtEverySizeAndThreadCount) {
   }
 }
 
-/// Also tests a frozen variable, and lookahead, which changes the variables.
+/// Also tests a frozen variable and the lookahead, which changes the variables.
 TEST_F(OptimizerTest, WithoutAveragesKeepsNoneAndChangesTheVariablesAlike) {
   settings_.lookahead = {.every = 2, .decay = 0.25};
   for (const RuleName& rule : update_rules()) {
@@ -197,7 +197,7 @@ TEST_F(OptimizerTest, RangeByRangeFromGradientsAnywhereItUpdatesAsAllAtOnceBitFo
         for (std::size_t first = 0; first < total; first += range) {
           const auto own = parameters_->gradients_and_sums().subspan(first, std::min(range, total - first));
           const std::vector<float> elsewhere(own.begin(), own.end());
-          std::ranges::fill(own, std::numeric_limits<float>::quiet_NaN());  // must be ignored
+          std::ranges::fill(own, std::numeric_limits<float>::quiet_NaN());  // the optimiser must ignore this value
           optimizer->update_range(first, elsewhere);
         }
         ASSERT_TRUE(equal_bits(all_of(*parameters_), expected)) << rule << ", " << count << ", " << range;

@@ -21,7 +21,8 @@ TEST_F(ParameterGroups, TheFirstGroupThatMatchesSetsRateAndDecay) {
     build(17, 1);
     apply_steps(3);
     const std::vector<float> grouped = all_of(*parameters_);
-    for (int i = 0; i < 2; ++i) {  // compare with a run without groups, in which both variables have the group's values
+    for (int i = 0; i < 2; ++i) {  // compares with a run without groups, in which both variables have the values of the
+                                   // group
       const auto found = parameters_->value(i).floats();
       const std::vector<float> of_group(found.begin(), found.end());
       const OptimizerSettings groups = settings_;

@@ -52,7 +52,7 @@ TEST_F(UpdateKernels, EachStepFindsItsOwnEntryOfTheRing) {
     EXPECT_EQ(ring_.outcome(step).loss, loss) << step;
     EXPECT_EQ(ring_.outcome(step).sync_requests, sync) << step;
     EXPECT_EQ(ring_.step_counter, step + 1);
-    put(step + capacity);  // as the host reuses the entry of a finished step
+    put(step + capacity);  // the host uses the entry of a finished step again in this way
   }
 }
 
@@ -197,7 +197,7 @@ TEST_F(UpdateKernels, ComputeNoL2LossUnlessRequested) {
 
 TEST_F(UpdateKernels, LeaveVariablesWithoutAFactorOutOfTheL2Loss) {
   build({100, 257});
-  arrays_.values[layout_->offset(1)] = std::numeric_limits<float>::infinity();  // this variable has the L2 factor 0
+  arrays_.values[layout_->offset(1)] = std::numeric_limits<float>::infinity();  // the L2 factor of this variable is 0
   put(0, 1);
   run_kernel(1.0f);
   EXPECT_TRUE(std::isfinite(ring_.outcome(0).l2_loss));

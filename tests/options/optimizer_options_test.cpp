@@ -1,5 +1,5 @@
-// Tests the options of the optimiser and the schedule: which settings follow from them, and which combinations are
-// rejected.
+// Tests the options of the optimiser and the schedule. The tests check which settings follow from the options, and
+// which combinations are rejected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 class OptimizerOptions : public ::testing::Test {
  protected:
-  /// Parses the options of a training. Throws an error if they are rejected.
+  /// Parses the options of a training. Throws an error if the options are rejected.
   static TrainOptions parsed(std::vector<const char*> arguments) {
     TrainOptions options;
     options.checkpoint.train_dir = "runs";

@@ -1,5 +1,5 @@
-// Fuzzes option files (--config) of a training. Any text must either set a valid combination of options or throw
-// Error(usage). If the resulting options are written to a file, this file must set the same options.
+// Fuzzes option files (--config) of a training. For any text, the program must either set a valid combination of
+// options or throw Error(usage). If the resulting options are written to a file, this file must set the same options.
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -33,7 +33,7 @@ struct Parsed {
   std::string config;  ///< result of config_of
 };
 
-/// Returns the options that `config` sets; nullopt if it is rejected.
+/// Returns the options that `config` sets, or nullopt if the program rejects it.
 std::optional<Parsed> options_of(std::string_view config) {
   static const ScratchFile file;
   file.assign(std::as_bytes(std::span(config)));

@@ -176,7 +176,7 @@ TEST(HtmlCharts, NeighbouringTicksHaveDifferentTexts) {
   for (const auto& [low, high] : ranges) {
     const std::array<PredictedNumber, 2> numbers{{{low, low}, {high, high}}};
     std::vector<std::string> texts = texts_in(scatter_chart("n", numbers));
-    texts.pop_back();  // the title of the axis
+    texts.pop_back();  // this text is the title of the axis
     const std::size_t ticks = texts.size() / 2;
     EXPECT_EQ(std::set(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(ticks)).size(), ticks)
         << ::testing::PrintToString(texts);

@@ -1,6 +1,6 @@
 // Fuzzes the metrics.jsonl that a resumed run finds. The run resumes from step S. It must keep the file up to the last
-// complete line that is a JSON object with a `step` below S, and remove everything after this line. If the run resumes
-// once more, the file must not change.
+// complete line that is a JSON object with a `step` below S. It must remove all text after this line. If the run
+// resumes once more, the file must not change.
 //
 // The first byte of the input is the step from which the run resumes.
 #include "src/report/metrics.h"

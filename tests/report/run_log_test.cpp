@@ -186,7 +186,7 @@ RunSummary summary() {
 
 TEST(RunSummary, IsATableOfTheRunsWorkAndItsTimes) {
   // The ranks waited for 0, 20, 4 and 0 s. The last rank's working time is longer than the first rank's data and
-  // training time, as can happen by rounding; its wait counts as 0.
+  // training time. Rounding can cause this. The wait of this rank then counts as 0.
   EXPECT_THAT(summary_lines(summary()),
               ElementsAre("steps                  2000  from 1000 to 3000",                                //
                           "images/s             4000.0  in training, with data wait",                      //

@@ -26,7 +26,7 @@ std::vector<double> reference_counts(std::span<const float> values) {
   return counts;
 }
 
-/// Returns the counts of all buckets, also of the empty buckets that the histogram has joined.
+/// Returns the counts of all buckets, including the empty buckets that the histogram has joined.
 std::vector<double> all_counts(const Histogram& histogram) {
   const auto limits = histogram_limits();
   std::vector<double> counts(limits.size());

@@ -6,9 +6,9 @@
 #   sbatch --wait jobs/mnist.sbatch --data ...; echo $?
 #   tests/slurm/cluster.sh stop
 #
-# The nodes are n1 and n2. Each has 4 CPUs, 2 stand-ins for GPUs, and its own network, hostname and /dev/shm. Both see
-# the same files. The state of the cluster is in /tmp/carillon-slurm. Jobs of the partition `high` preempt jobs of the
-# default partition `debug`.
+# The nodes are n1 and n2. Each node has 4 CPUs, 2 stand-ins for GPUs, and its own network, hostname and /dev/shm. Both
+# nodes see the same files. The state of the cluster is in /tmp/carillon-slurm. Jobs of the partition `high` preempt
+# jobs of the default partition `debug`.
 set -euo pipefail
 
 state=/tmp/carillon-slurm
@@ -91,7 +91,7 @@ make_network() {
 
 start_nodes() {
   slurmctld -c -f $SLURM_CONF
-  # Use nsenter instead of ip netns exec, which hides /sys/fs/cgroup: slurmd ends without it.
+  # Use nsenter instead of ip netns exec, which hides /sys/fs/cgroup. If slurmd does not see this folder, it ends.
   for i in 1 2; do
     nsenter --net=/run/netns/stn$i unshare --uts --mount --propagation private sh -c "
       hostname n$i; mount -t tmpfs -o mode=1777 shm /dev/shm; mount --bind $state/etc/hosts /etc/hosts

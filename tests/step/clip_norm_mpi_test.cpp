@@ -31,7 +31,7 @@ struct Training {
 
 struct Trained {
   std::vector<float> variables, slots, losses;
-  std::vector<double> norms;  ///< as the steps report them
+  std::vector<double> norms;  ///< the norms that the steps report
 };
 
 TowerSettings settings_of(const Training& training, int ranks) {
@@ -75,7 +75,7 @@ Trained train(const Training& training, Communicator& communicator) {
     const std::span<float> values = tower.slot(static_cast<int>(slot));
     trained.slots.insert(trained.slots.end(), values.begin(), values.end());
   }
-  // Wait for the other ranks, because they may still read this rank's slots in shared memory.
+  // Waits for the other ranks, because they may still read this rank's slots in shared memory.
   if (mpi_world().size() == communicator.size()) mpi_world().barrier();
   return trained;
 }

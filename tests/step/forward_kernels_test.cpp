@@ -43,7 +43,7 @@ TEST(ForwardKernels, AGpusViewsEqualTheHostsBitForBit) {
 template <typename T>
 void expect_weighted_sums() {
   constexpr std::uint32_t capacity = 4, batches = 6;
-  constexpr std::int64_t count = 300;  // so many elements that the kernel needs two blocks
+  constexpr std::int64_t count = 300;  // the number of elements is so large that the kernel needs two blocks
   for (const ThreadOrder order : orders) {
     StepRing ring(1, capacity, 1, {}, {});
     std::vector<float> sums = filled<float>(capacity * count), expected = sums;

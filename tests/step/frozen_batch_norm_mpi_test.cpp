@@ -25,7 +25,7 @@ struct Training {
 };
 
 struct Trained {
-  std::vector<float> variables, buffers, start;  ///< start: buffers before the first step
+  std::vector<float> variables, buffers, start;  ///< start: the buffers before the first step
   std::vector<float> losses;
 };
 
@@ -58,7 +58,7 @@ Trained train(const Training& training, Communicator& communicator) {
       const std::span<float> values = tower.buffers().tensor(static_cast<int>(i)).floats();
       std::ranges::copy(random_values(values.size(), i, 0.5f, 3.0f), values.begin());
     }
-    LoadedCheckpoint saved;  // makes lookahead's slow copies equal to the buffers
+    LoadedCheckpoint saved;  // makes the slow copies of the lookahead equal to the buffers
     tower.save(saved.state);
     tower.initialize_from(saved);
   }
@@ -146,7 +146,7 @@ TEST(FrozenBatchNorms, GiveTheSameBitsAtAnyNumberOfRanks) {
   EXPECT_TRUE(equal_bits(found.losses, expected.losses));
 }
 
-/// If no batch norm uses statistics of the batch, each sample's result does not depend on the other samples.
+/// If no batch norm uses statistics of the batch, the result of a sample does not depend on the other samples.
 TEST(FrozenBatchNorms, TakeSamplesApart) {
   const Trained whole = train_alone({}), together = train_together({}), parts = train_together({.micro_batch = 3});
   const Trained moving = train_alone({.freezes_all = false});

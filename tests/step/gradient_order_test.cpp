@@ -54,8 +54,8 @@ class OrderChecker final : public Communicator {
   }
   void synchronize() { gpu_.compute.synchronize(); }
 
-  std::vector<std::pair<std::size_t, std::size_t>> buckets;  ///< offset and size of each started bucket
-  int moves = 0;                                             ///< how often a part's state changed
+  std::vector<std::pair<std::size_t, std::size_t>> buckets;  ///< offset and size of each bucket that was started
+  int moves = 0;                                             ///< number of times that a part's state has changed
 
  private:
   enum class State { used, complete, reduced };
@@ -143,7 +143,7 @@ class OrderChecker final : public Communicator {
 
   Gpu gpu_;
   SideWork<FakeEvent, FakeStream> work_{gpu_.side};
-  std::map<int, State> states_of_parts_;  // a missing part has the state `used`
+  std::map<int, State> states_of_parts_;  // if a part is missing, its state is `used`
   StepInputs inputs_;
   OptimizerSettings settings_;
   BuiltNetwork network_;

@@ -23,7 +23,7 @@ struct ProcessEnds : std::runtime_error {
   ProcessEnds() : std::runtime_error("the process ends") {}
 };
 
-/// A flag in shared memory, which all ranks of the host see.
+/// A flag in shared memory that all ranks of the host see.
 class SharedFlag {
  public:
   SharedFlag() : arrays_(mpi_world().ranks().local, sizeof(float)) {}
@@ -34,7 +34,7 @@ class SharedFlag {
   SharedArrays arrays_;
 };
 
-/// Reports that the ranks that have set the flag have ended.
+/// Reports which ranks have ended: the ranks that have set the flag.
 class EndedRanks final : public WaitObserver {
  public:
   explicit EndedRanks(const SharedFlag& flag) : flag_(flag) {}
@@ -47,7 +47,7 @@ class EndedRanks final : public WaitObserver {
 };
 
 /// Shared host memory that simulates the end of this rank after the rank has updated `blocks` blocks of its shard.
-/// `averagings`: number of calls of means_of for the shard that come before the update, to compute the norm of the
+/// `averagings`: number of calls of means_of for the shard before the update. These calls compute the norm of the
 /// gradients.
 class EndingMemory final : public ForwardingMemory {
  public:
@@ -74,7 +74,7 @@ class EndingMemory final : public ForwardingMemory {
   mutable int averagings_ = -1;  ///< counts down; if it starts at -1, it never becomes 0
 };
 
-/// A communicator that has an EndingMemory.
+/// A communicator that uses an EndingMemory.
 class EndingCommunicator final : public ForwardingCommunicator {
  public:
   EndingCommunicator(Device& device, SharedFlag& flag, WaitLimit limit)
@@ -133,7 +133,7 @@ std::vector<float> undisturbed(int steps, double clip_norm) {
 
 constexpr int last_step = 2;
 
-/// The parameter is the value of --clip-norm. With 0, gradients are not clipped.
+/// The parameter is the value of --clip-norm. If it is 0, gradients are not clipped.
 class InterruptedUpdateTest : public ::testing::TestWithParam<double> {
  protected:
   /// Runs steps until `last_step`. In this step, rank `ended` ends after it has updated `blocks` blocks. Returns the

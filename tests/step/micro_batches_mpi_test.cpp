@@ -21,7 +21,7 @@ constexpr std::int64_t micro_batch = 3;
 
 struct Training {
   Network network = normalized_network();
-  std::int64_t micro_batches = 8;  ///< per step, summed over all towers
+  std::int64_t micro_batches = 8;  ///< number of micro-batches per step, over all towers
   std::string rule = "momentum";
   int threads = 1, steps = 3;
   bool is_observed = false;

@@ -11,8 +11,8 @@
 namespace carillon::testing {
 namespace {
 
-/// Simulates the slowest allowed device: it runs a launch, and reads the launch's slots, only when the host waits for
-/// the launch.
+/// Simulates the slowest device that is allowed. It runs a launch, and reads the launch's slots, only when the host
+/// waits for the launch.
 class LazyEngine final : public StepEngine {
  public:
   explicit LazyEngine(StepRingForm form) : form_(form), slots_(form.capacity(), -1), outcomes_(form.capacity()) {}
@@ -43,7 +43,7 @@ class LazyEngine final : public StepEngine {
   }
   StepOutcome outcome(std::uint32_t slot) const override { return outcomes_.at(slot); }
 
-  std::vector<std::uint32_t> counts;    ///< number of steps of each launch
+  std::vector<std::uint32_t> counts;    ///< the number of steps of each launch
   std::vector<std::int64_t> steps_run;  ///< the steps in the order in which the device runs them
   std::int64_t pause_at = -1;
 

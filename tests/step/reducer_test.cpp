@@ -44,7 +44,7 @@ class RecordingCommunicator final : public Communicator {
 
 class ReducerTest : public ::testing::Test {
  protected:
-  // In memory, the gradients are: third [0, 16), second [16, 32), first [32, 48), step sums [48, 64).
+  // The order of the gradients in memory is: third [0, 16), second [16, 32), first [32, 48), step sums [48, 64).
   const std::vector<ParameterSpec> specs_{
       {"first", {3, 5}, {}, 0.0f}, {"second", {7}, {}, 0.0f}, {"third", {16}, {}, 0}};
   CpuDevice device_{1};
@@ -109,7 +109,7 @@ TEST_F(ReducerTest, PreparesTheCommunicatorForTheLargestBucket) {
   };
   EXPECT_EQ(largest(1), 32u);  // the last bucket includes the step sums
   EXPECT_EQ(largest(1 << 20), 64u);
-  communicator_.rounds_to_bf16 = true;  // with this, the step sums have their own bucket
+  communicator_.rounds_to_bf16 = true;  // in this mode, the step sums have their own bucket
   EXPECT_EQ(largest(1), 16u);
   EXPECT_EQ(largest(1 << 20), 48u);
 }

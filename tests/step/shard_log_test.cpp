@@ -21,7 +21,7 @@ ShardLog::Form form_of(std::size_t threads) {
   return {.count = layout.total(), .slots = slots, .ranks = ranks, .threads = threads};
 }
 
-/// The memory of a host: for each rank an array with its values and its log, and the slots, which all ranks share.
+/// The memory of a host. Each rank has an array with its values and its log, and all ranks share the slots.
 struct Host {
   std::vector<std::vector<std::byte>> arrays{ranks};
   std::vector<float> slots_of_all = std::vector<float>(slots * layout.total(), 1.0f);
@@ -162,7 +162,7 @@ TEST_P(ShardLogTest, TheLogOfAnEarlierUpdateRestoresNothing) {
   ended.finish(2);
   const Slice shard = other.memory.shard(layout.total(), 2);
   const auto updated = ended.parameters.values().subspan(shard.begin, shard.end - shard.begin);
-  // Copy the updated shard to the other rank, as an all-gather does.
+  // Copies the updated shard to the other rank, as an all-gather does.
   std::ranges::copy(updated, other.parameters.values().begin() + static_cast<long>(shard.begin));
   for (Rank* const rank : {&ended, &other}) rank->log.begin();
   other.finish(2);

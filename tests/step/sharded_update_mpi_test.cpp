@@ -138,7 +138,8 @@ TEST_F(ShardedUpdateTest, OneTowersBadLossIsSeenByAllAndChangesNothing) {
               device_, *communicator_);
   if (mpi.rank() == 0) {
     tower.initialize(1);
-    std::ranges::fill(tower.parameters().value(0).floats(), 3e38f);  // 3e38 times any pixel except 0 overflows
+    std::ranges::fill(tower.parameters().value(0).floats(), 3e38f);  // the product of 3e38 and any pixel except 0
+                                                                     // overflows
   }
   tower.broadcast_from_first();
   const std::vector<float> before = trained_values(tower);
@@ -169,7 +170,7 @@ TEST_F(ShardedUpdateTest, SlotsAreStoredOnceForAllTowers) {
 
 std::function<void()> in_backward;
 
-/// An op that returns its input. Its backward pass calls `in_backward`; at this time, the gradients of all later ops
+/// An op that returns its input. Its backward pass calls `in_backward`. At this time, the gradients of all later ops
 /// are complete, and the backward passes of earlier ops have not started.
 struct BackwardProbe final : OpDefinition {
   std::string_view type() const override { return "backward probe"; }
@@ -243,7 +244,7 @@ TEST_F(ShardedUpdateTest, NoTowerUpdatesAnythingWhileAnotherIsInItsBackwardPass)
     before = trained_values(tower);
     tower.step({.step = step, .batch = samples.batch()});
     EXPECT_FALSE(equal_bits(trained_values(tower), before)) << "all is updated when a step returns";
-    mpi_world().barrier();  // a rank must not begin its next step while another rank still compares
+    mpi_world().barrier();  // a rank must not begin its next step while another rank still compares values
   }
 }
 

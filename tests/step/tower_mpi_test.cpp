@@ -80,8 +80,8 @@ TEST(Tower, RunsAreEqualBitForBitForAnyBuckets) {
   CpuDevice device(1);
   std::vector<float> first;
   for (const std::size_t bucket_bytes : {std::size_t{4} << 20, std::size_t{4} << 20, std::size_t{1}}) {
-    // On one host, a step averages by buckets in two cases: if there is no shared host memory, or if before_update is
-    // set.
+    // If all ranks are on one host, a step averages by buckets only in two cases: there is no shared host memory, or
+    // before_update is set.
     WithoutSharedHostMemory without(device);
     const std::vector<float> plain = train(without, {.steps = 3, .bucket_bytes = bucket_bytes});
     const auto communicator = make_communicator(mpi_world(), device);
@@ -96,8 +96,8 @@ TEST(Tower, RunsAreEqualBitForBitForAnyBuckets) {
   }
 }
 
-/// An op that counts the training batches in a buffer. A step does not average buffers, so the ranks can have different
-/// counts.
+/// An op that counts the training batches in a buffer. A step does not average buffers, so the counts can differ
+/// between ranks.
 class CountBatches final : public OpDefinition {
  public:
   std::string_view type() const override { return "count_batches"; }
@@ -182,7 +182,7 @@ TEST(Tower, StatesOfARankReturnAfterASaveAtAnArbitraryTime) {
   EXPECT_EQ(equal_bits(before, values()), mpi.size() == 1);
   tower.restore(own);
   EXPECT_TRUE(equal_bits(before, values()));
-  tower.synchronize_buffers();  // averages again: the buffers have changed since the last call
+  tower.synchronize_buffers();  // averages again, because the buffers have changed since the last call
   EXPECT_EQ(equal_bits(before, values()), mpi.size() == 1);
 }
 
@@ -214,7 +214,7 @@ bool equal_values(const std::vector<NamedArray>& a, const std::vector<NamedArray
   return std::ranges::equal(a, b, {}, &NamedArray::values, &NamedArray::values);
 }
 
-/// Without moving averages, sgd has no slots.
+/// If there are no moving averages, sgd has no slots.
 TEST(Tower, WithoutAveragesTrainsTheSameVariablesAndSavesThemInPlaceOfAverages) {
   const Mpi& mpi = mpi_world();
   CpuDevice device(1);
@@ -248,7 +248,8 @@ TEST(Tower, WithoutAveragesTrainsTheSameVariablesAndSavesThemInPlaceOfAverages) 
   }
 }
 
-/// A checkpoint also holds lookahead's slow copies of buffers. The slow copies are synchronised like the buffers.
+/// A checkpoint also holds lookahead's slow copies of buffers. The slow copies are synchronised in the same way as the
+/// buffers.
 TEST(Tower, OneThatLooksAheadIsSavedAndRestored) {
   CpuDevice device(1);
   TowerSettings settings = settings_of(4, 0.05);

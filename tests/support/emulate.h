@@ -60,7 +60,7 @@ void run_block(const Kernel& kernel, typename Kernel::Shared& shared, int block,
 }
 
 /// Runs all blocks. If the results of the two orders differ, the kernel has a race. Shared memory is first filled with
-/// NaN: a sum becomes NaN if the kernel adds a float that it has not written.
+/// NaN. Therefore a sum becomes NaN if the kernel adds a float that it has not written.
 template <typename Kernel>
 requires BlockKernel<Kernel> || LoopedKernel<Kernel>
 void emulate(const Kernel& kernel, ThreadOrder order = ThreadOrder::ascending) {

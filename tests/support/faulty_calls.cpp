@@ -72,7 +72,7 @@ std::string path_of(int descriptor) {
   return {path.data(), static_cast<std::size_t>(length > 0 ? length : 0)};
 }
 
-/// Returns the path of `name`, which is relative to the open directory `directory` unless it starts with /.
+/// Returns the path of `name`. If `name` does not start with /, it is relative to the open directory `directory`.
 std::string path_of(int directory, const char* name) {
   return directory == AT_FDCWD || name[0] == '/' ? name : path_of(directory) + "/" + name;
 }
@@ -175,7 +175,7 @@ int openat(int directory, const char* name, int flags, ...) {
 
 int close(int descriptor) {
   static const auto real = next<int(int)>("close");
-  const std::string path = path_of(descriptor);  // determine it before the descriptor is closed
+  const std::string path = path_of(descriptor);  // determines the path before the descriptor is closed
   const int status = faulty("close", path, INT_MIN, [&](const Fault&) { return real(descriptor); });
   if (status != INT_MIN) return status;
   const int error = errno;

@@ -3,7 +3,7 @@
 #
 # The environment variable CARILLON_FUZZ_SECONDS overrides SECONDS. CARILLON_FUZZ_CORPUS names a folder in which the
 # script keeps the corpus, with the inputs that fuzzing adds. If the target fails on an input, the script prints the
-# input in base64, and the folder of its file.
+# input in base64, and prints the folder of the input's file.
 set -euo pipefail
 program=$1 corpus=$2 seconds=${CARILLON_FUZZ_SECONDS:-$3}
 

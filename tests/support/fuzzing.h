@@ -23,7 +23,7 @@ extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, st
 
 namespace carillon {
 
-/// If `holds` is false, aborts the program; libFuzzer reports this with the stack as a finding.
+/// If `holds` is false, aborts the program. libFuzzer then reports the input and the stack as a finding.
 inline void fuzz_check(bool holds) {
   if (!holds) std::abort();
 }

@@ -9,12 +9,13 @@
 namespace carillon {
 
 /// Parses the part of XML that Carillon's pages use: a document type, then elements, attributes and texts. Comments,
-/// CDATA sections and processing instructions are not supported. If the text is not well-formed, `fault` says why;
-/// otherwise it is empty.
+/// CDATA sections and processing instructions are not supported. If the text is not well-formed, `fault` states the
+/// reason. Otherwise `fault` is empty.
 struct Markup {
   std::string fault;
   std::vector<std::string> elements;  ///< names, in the order of their start tags
-  std::string text;                   ///< text of all elements except style and script; entities are resolved
+  std::string text;                   ///< text of all elements except style and script; entities are replaced by their
+                                      ///< characters
   std::vector<std::string> values;    ///< values of all attributes
 
   explicit Markup(std::string_view page) {

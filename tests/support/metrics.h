@@ -30,8 +30,8 @@ inline AccuracyMetric accuracy_of(std::int64_t correct, std::int64_t total) {
   return AccuracyMetric({.correct = correct, .total = total});
 }
 
-/// A metric whose only score is the mean of |first output - target| over the samples. In contrast to the accuracy,
-/// lower is better, and the score is not a ratio of counts. Targets: int32 [].
+/// A metric whose only score is the mean of |first output - target| over the samples. In contrast to the accuracy, a
+/// lower score is better, and the score is not a ratio of counts. Targets: int32 [].
 class ErrorMetric : public Metric {
  public:
   ErrorMetric() = default;

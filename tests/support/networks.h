@@ -33,7 +33,7 @@ inline NetworkSettings cifar10_images(NetworkSettings settings = {}) {
   return settings;
 }
 
-/// A network with a residual block: two ops read one value, and another op joins their outputs.
+/// Returns a network with a residual block: two ops read one value, and another op joins their outputs.
 inline Network branching_network() {
   return make_network("branching", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights{Initializer::Kind::truncated_normal, 0.1f};
@@ -56,7 +56,7 @@ inline Value normalized_mnist_input(Graph& graph) {
                       .mirroring = ImageMirroring::random});
 }
 
-/// A network with a residual block of convolutions without biases, each followed by a batch norm.
+/// Returns a network with a residual block of convolutions without biases, each followed by a batch norm.
 inline Network normalized_network() {
   return make_network("normalized", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
     Value x = normalized_mnist_input(graph);
@@ -68,8 +68,8 @@ inline Network normalized_network() {
   });
 }
 
-/// A network with a residual block. The graph's passes fuse a ReLU into one of its batch norms, and an addition with
-/// the ReLU after it into a second one. They fuse no op into the remaining batch norms.
+/// Returns a network with a residual block. The graph's passes fuse a ReLU into one of its batch norms. They fuse an
+/// addition, with the ReLU after it, into a second batch norm. They fuse no op into the other batch norms.
 inline Network residual_network() {
   return make_network("residual", {.image = {28, 28, 1}, .distort = true, .seed = 3}, [](Graph& graph) {
     Value x = normalized_mnist_input(graph);
@@ -82,7 +82,7 @@ inline Network residual_network() {
   });
 }
 
-/// A network of residual blocks that contain layer norms, attention, a depthwise convolution and a layer scale.
+/// Returns a network of residual blocks that contain layer norms, attention, a depthwise convolution and a layer scale.
 inline Network attending_network() {
   return make_network("attending", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights = fan_in_uniform(16);
@@ -102,8 +102,8 @@ inline Network attending_network() {
   });
 }
 
-/// A network with ops that have several outputs, with constants, and with ops that broadcast an input. No op reads one
-/// of the outputs.
+/// Returns a network with ops that have several outputs, with constants, and with ops that broadcast an input. No op
+/// reads one of the outputs.
 inline Network parted_network() {
   return make_network("parted", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights = fan_in_uniform(16);
@@ -123,7 +123,8 @@ inline Network parted_network() {
   });
 }
 
-/// A network in which some ops share variables with an earlier op: the weights only, or the weights and the biases.
+/// Returns a network in which some ops share variables with an earlier op. Some share only the weights, and others
+/// share the weights and the biases.
 inline Network sharing_network() {
   return make_network("sharing", {.image = {28, 28, 1}}, [](Graph& graph) {
     const Initializer weights = fan_in_uniform(16);
@@ -156,7 +157,7 @@ inline Network sharing_network() {
   });
 }
 
-/// The branching network. In training, it warps and mixes the samples.
+/// Returns the branching network. In training, it warps and mixes the samples.
 inline Network mixed_network(const MixingSettings& mixing = {.mixup = 0.4, .cutmix = 1.0, .seed = 5}) {
   Network network = branching_network();
   network.name = "mixed";
@@ -165,7 +166,7 @@ inline Network mixed_network(const MixingSettings& mixing = {.mixup = 0.4, .cutm
   return network;
 }
 
-/// The tasks with which tests train these networks.
+/// Returns the tasks with which tests train these networks.
 inline Task ten_classes() { return classification_task({.classes = 10}); }
 inline Task smoothed_classes() { return classification_task({.classes = 10, .label_smoothing = 0.1f}); }
 /// Only the normalized network has a loss with label smoothing. So a test of all networks covers losses with and
@@ -174,8 +175,8 @@ inline Task task_of(const Network& network) {
   return network.name == "normalized" ? smoothed_classes() : ten_classes();
 }
 
-/// All networks except resnet18, resnet50 and airbench96. These three have too many variables for tests that allocate
-/// every network. resnet18_cifar and airbench94 contain most of the ops of these three.
+/// Returns all networks except resnet18, resnet50 and airbench96, which have too many variables for tests that allocate
+/// every network. resnet18_cifar and airbench94 contain most of the ops of these three networks.
 inline std::vector<Network> all_networks() {
   return {mnist_network(mnist_images()),
           lenet_network(mnist_images()),

@@ -9,8 +9,8 @@
 
 namespace carillon::testing {
 
-/// The samples first, first + 1, ..., first + count - 1. An image has `image_bytes` random bytes. A target is an int32
-/// from 0 to 9.
+/// Makes the samples first, first + 1, ..., first + count - 1. An image has `image_bytes` random bytes. A target is an
+/// int32 from 0 to 9.
 class NoiseBatch {
  public:
   NoiseBatch(std::uint64_t first, std::size_t count, std::size_t image_bytes)

@@ -1,4 +1,4 @@
-// The lists of which op_cases (op_cases.h) consists, and a function that several lists use.
+// The lists that form op_cases (op_cases.h), and a function that several lists use.
 #pragma once
 
 #include <vector>
@@ -7,24 +7,24 @@
 
 namespace carillon::testing {
 
-// op_cases_products.cpp
+// defined in op_cases_products.cpp
 std::vector<OpCase> products();
 std::vector<OpCase> tokens();
 std::vector<OpCase> attentions();
 
-// op_cases_norms.cpp
+// defined in op_cases_norms.cpp
 std::vector<OpCase> pools();
 std::vector<OpCase> norms();
 
-// op_cases_arithmetic.cpp
+// defined in op_cases_arithmetic.cpp
 std::vector<OpCase> elementwise_ops();
 std::vector<OpCase> shape_ops();
 std::vector<OpCase> means_and_products();
 
-// op_cases_losses.cpp
+// defined in op_cases_losses.cpp
 std::vector<OpCase> losses();
 
-/// Adds a target: the labels of the noise batch.
+/// Adds a target, which is the labels of the noise batch.
 inline Value labels(OpHarness& harness) { return harness.graph().add_target({.type = DType::i32, .shape = {}}); }
 
 }  // namespace carillon::testing

@@ -83,7 +83,7 @@ OpCase several_ops() {
           .batch = 3,
           .image_bytes = cifar_bytes,
           .tf32_tolerance = 0.2f,
-          .bf16_tolerance = 0.2f,  // of two nearly equal values, the pooling may choose another one
+          .bf16_tolerance = 0.2f,  // if two values are nearly equal, the pooling may choose the other one
           .rounds_once = false,
           .build = [](OpHarness& h) {
             Graph& graph = h.graph();

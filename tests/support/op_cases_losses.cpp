@@ -32,7 +32,8 @@ std::vector<OpCase> losses() {
                      }});
   }
   for (const std::int64_t classes : {100, 1000}) {
-    for (const std::int64_t batch : {3, 70}) {  // 3: the loss op computes the bias gradient; 70: the dense op does
+    for (const std::int64_t batch : {3, 70}) {  // batch of 3: the loss op computes the bias gradient; batch of 70: the
+                                                // dense op computes it
       cases.push_back({.name = "SoftmaxCrossEntropyOf" + std::to_string(classes) + "By" + std::to_string(batch),
                        .batch = batch,
                        .integers = true,

@@ -33,7 +33,7 @@ class OpHarness {
   OpHarness(std::int64_t batch_size, Device& device, Arithmetic arithmetic = Arithmetic::fp32);
 
   Graph& graph() { return graph_; }
-  /// The step inputs that ops on a CPU read. Unused if you pass other step inputs to `finish`.
+  /// Returns the step inputs that ops on a CPU read. They are not used if you pass other step inputs to `finish`.
   StepInputs& step() { return step_; }
   /// Adds an input of shape [batch, sample...] that has a gradient.
   Value input(const std::string& name, const Shape& shape);
@@ -56,8 +56,8 @@ class OpHarness {
   /// Runs an evaluation with the current variables and buffers, and returns its output.
   std::span<const float> evaluate();
   std::span<float> state(const std::string& name);
-  /// Returns the gradient of an output of `count` elements, with which `backward` starts: the factors c of the
-  /// objective, or 1 for a scalar.
+  /// Returns the gradient of an output of `count` elements, with which `backward` starts. If the output is a scalar, it
+  /// is 1; otherwise it has the factors c of the objective.
   static std::vector<float> output_gradient(std::size_t count);
 
   /// Compares the gradients with central differences. Changes up to `samples` elements of each variable by `step`.
@@ -67,8 +67,8 @@ class OpHarness {
   double objective();
   int index_of(const std::string& variable) const;
 
-  /// Returns the content of `tensor`: its own memory for float32 on a CPU, otherwise copies_[name], to which it is
-  /// copied.
+  /// Returns the content of `tensor`. For float32 on a CPU, this is the memory of `tensor`. Otherwise it is copied to
+  /// copies_[name].
   std::span<float> on_host(const Tensor& tensor, const std::string& name);
 
   std::unique_ptr<Device> own_device_;  ///< null if the device belongs to the caller

@@ -12,7 +12,7 @@
 
 namespace carillon::testing {
 
-/// The output, and the gradient of each variable ("gradient of NAME").
+/// The output, and the gradient of each variable. The names are "gradient of NAME".
 using OpResults = std::map<std::string, std::vector<float>>;
 
 inline std::vector<float> copy(std::span<const float> values) { return {values.begin(), values.end()}; }

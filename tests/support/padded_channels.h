@@ -6,8 +6,8 @@
 
 namespace carillon::testing {
 
-/// `values`: pixels of `channels` channels. Returns the same pixels with `padded` channels; the additional channels are
-/// 0.
+/// `values`: pixels of `channels` channels each. Returns the same pixels with `padded` channels each. The additional
+/// channels are 0.
 template <typename T>
 std::vector<T> padded_channels(const std::vector<T>& values, std::size_t channels, std::size_t padded) {
   std::vector<T> result(values.size() / channels * padded);  // all zeros

@@ -14,7 +14,7 @@ namespace carillon::testing {
 /// The shape of each array, by name.
 using StateDict = std::map<std::string, std::vector<std::int64_t>>;
 
-/// Returns the state_dicts of networks with 10 classes. Keys: the names of the networks in Carillon.
+/// Returns the state_dicts of networks with 10 classes. The keys are the names of the networks in Carillon.
 inline std::map<std::string, StateDict> state_dicts() {
   std::map<std::string, StateDict> all;
   std::ifstream file(CARILLON_TEST_SAMPLES "/state_dicts.txt");

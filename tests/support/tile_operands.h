@@ -13,7 +13,7 @@ namespace carillon::testing {
 /// Random operands. Their exponents are between -range and range. Each panel stores the right tile of the last step
 /// first and the right tile of step 0 last; a gap follows each panel. The sums have random initial values.
 struct TileOperands {
-  static constexpr std::int64_t gap = 64;  ///< elements after each panel
+  static constexpr std::int64_t gap = 64;  ///< number of elements after each panel
   std::vector<Bf16> left, right;
   std::vector<const Bf16*> left_tiles;
   std::vector<std::int64_t> right_offsets;

@@ -117,7 +117,7 @@ TEST(ClassificationMetric, EqualsScikitLearnAndTorchmetrics) {
 
 TEST(ClassificationMetric, DoesNotDependOnTheOrderOfSamplesAndRanks) {
   const Samples samples = random_samples(10, 400);
-  // The details contain no predictions, because a merge would not keep the order of predictions.
+  // The details contain no predictions, because merging in another order would change their order.
   const ClassificationDetails details{.has_confusion_matrix = true};
   ClassificationMetric all(10, details), merged(10, details);
   add(all, samples);
@@ -167,7 +167,7 @@ TEST(ClassificationMetric, PutsAConfidenceOnTheEdgeIntoTheLowerBin) {
   calibration.add(1.0, true);
   calibration.add(std::nextafter(14.0 / 15.0, 0.0), false);
   calibration.add(1e-300, true);
-  calibration.add(0.2, false);  // on the upper edge of bin 2
+  calibration.add(0.2, false);  // this value is on the upper edge of bin 2
   const auto count = [&](std::size_t bin) { return calibration.bins().at(bin).count; };
   EXPECT_EQ(count(14), 1);
   EXPECT_EQ(count(13), 1);

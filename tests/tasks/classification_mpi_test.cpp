@@ -1,4 +1,4 @@
-// Compares trainings of classification tasks, also with class weights and focal loss, with float64 numpy.
+// Compares trainings of classification tasks with float64 numpy. Some trainings use class weights or focal loss.
 #include "src/tasks/classification.h"
 
 #include "tests/tasks/task_training.h"
@@ -22,7 +22,7 @@ void expect_trains_as(const ClassificationSettings& settings, const std::string&
   for (const std::int64_t micro_batch : {0, 1, 2}) {
     SCOPED_TRACE(micro_batch);
     TaskResults found = training.train(micro_batch);
-    // Compare only the losses and the variables; the other scores have their own tests.
+    // Compares only the losses and the variables; the other scores have their own tests.
     for (const char* const name : {"cross_entropy", "balanced_accuracy", "macro_f1", "calibration_error"})
       found.erase(name);
     expect_results(found, file);

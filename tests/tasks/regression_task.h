@@ -1,5 +1,5 @@
-// A regression task: its target is float32 [k], its loss the mean squared error, its score the mean absolute error.
-// This file defines target, loss and score, as a user's program would; src/ does not contain them.
+// A regression task. The target is float32 [k], the loss is the mean squared error, and the score is the mean absolute
+// error. This file defines target, loss and score, as a user's program would; src/ does not contain them.
 #pragma once
 
 #include <fmt/format.h>

@@ -25,7 +25,7 @@
 
 namespace carillon::testing {
 
-/// Values by the name of the result (see make_task_results.py), in the order of the file.
+/// The values of each result, by the name of the result (see make_task_results.py), in the order of the file.
 using TaskResults = std::map<std::string, std::vector<double>>;
 
 class TaskTraining {
@@ -95,7 +95,7 @@ class TaskTraining {
     return values;
   }
 
-  /// Returns the scores over all records. Each rank adds its part of the records to its own metric; then the metrics
+  /// Returns the scores over all records. Each rank adds its part of the records to its own metric. Then the metrics
   /// are merged.
   std::vector<Score> scores_of(const ParameterStore& parameters) {
     const Mpi& mpi = mpi_world();
@@ -124,7 +124,7 @@ class TaskTraining {
   Dataset dataset_;
 };
 
-/// Expects the results in `file`, which are in float64, up to rounding errors of float32.
+/// Expects the results in `file`, which are in float64. The results may differ by rounding errors of float32.
 inline void expect_results(const TaskResults& found, const std::string& file) {
   TaskResults expected;
   std::ifstream lines(std::filesystem::path(CARILLON_TEST_SAMPLES) / file);

@@ -74,7 +74,8 @@ TEST_F(BalancedTraining, WeightsOfTheRecordsReachTheLoss) {
   options_.data.sampling = Sampling::uniform;
   options_.task.value = classification_task({.classes = 10, .balances_weights = true});
   const CheckpointState balanced = trained("balanced", options_);
-  // Pass the weights that "balanced" selects as numbers. The weights of classes without records have no effect.
+  // Passes the weights that "balanced" selects as explicit numbers. The weights of classes without records have no
+  // effect.
   options_.task.value =
       classification_task({.classes = 10, .class_weights = {60.0 / 147, 60.0 / 30, 60.0 / 3, 1, 2, 3, 4, 5, 6, 7}});
   const CheckpointState given = trained("given", options_);

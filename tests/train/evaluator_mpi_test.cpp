@@ -27,11 +27,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// With 4 ranks, 31 records leave a remainder of 3. If all ranks had equally many records, some records would be omitted
-// or counted twice.
+// 4 ranks cannot divide 31 records evenly: 3 records remain. If all ranks had the same number of records, some records
+// would be omitted or counted twice.
 constexpr int record_count = 31, batch_size = 4, predicted = 9;
 
-/// The MNIST network with all weights 0 and one bias 1. It classifies every image as `predicted`.
+/// Returns the MNIST network. All weights are 0 and one bias is 1, so that it classifies every image as `predicted`.
 LoadedCheckpoint constant_network() {
   const auto array = [](const char* name, std::vector<std::int64_t> shape) {
     std::int64_t count = 1;
@@ -237,7 +237,7 @@ TEST(Evaluator, ALateRankGetsTheAveragesOfTheStepThoughPeersAreInTheNext) {
   }
 }
 
-/// A network with 10 outputs. Output i is proportional to the sum of the image's column 9 + i.
+/// Returns a network with 10 outputs. Output i is proportional to the sum of the image's column 9 + i.
 LoadedCheckpoint column_network() {
   LoadedCheckpoint loaded = constant_network();
   for (NamedArray& array : loaded.state.variables) std::ranges::fill(array.values, 0.0f);
@@ -248,7 +248,7 @@ LoadedCheckpoint column_network() {
   return loaded;
 }
 
-/// All rows of the image are equal to `row`. Returns the class that column_network predicts from the weighted mean of
+/// All rows of the image are equal to `row`. Returns the class that column_network predicts from the weighted mean over
 /// the views.
 std::int32_t predicted_from_views(const std::vector<int>& row) {
   std::vector<double> means;

@@ -6,8 +6,8 @@
 namespace carillon::testing {
 namespace {
 
-/// A network that initialises layer2/biases from the data: with the number of images, and the first pixels of the first
-/// and of the last image.
+/// Returns a network that initialises layer2/biases from the data. It uses the number of images, and the first pixels
+/// of the first and of the last image.
 Network network_of_data(const NetworkSettings& settings) {
   Network network = mnist_network(settings);
   const auto compute = [](std::span<const std::uint8_t* const> images) {

@@ -37,7 +37,7 @@ std::vector<double> draw(const std::string& name, std::size_t count) {
 NamedArray array_of(const std::string& name, const std::vector<std::int64_t>& shape) {
   std::int64_t count = 1;
   for (const std::int64_t extent : shape) count *= extent;
-  double middle = 0.0, range = 0.1;  // used for biases and running means
+  double middle = 0.0, range = 0.1;  // the values for biases and running means
   if (name == "cls_token" || name == "pos_embed") {
     range = 0.01;
   } else if (shape.size() > 1) {

@@ -13,8 +13,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 
-/// A network with a batch norm after the image input. If settings.pixel_scale is infinite, the batch norm's input is
-/// infinite.
+/// Returns a network with a batch norm after the image input. If settings.pixel_scale is infinite, the batch norm's
+/// input is infinite.
 Network network_with_a_norm(const NetworkSettings& settings) {
   const auto layers = [settings](Graph& graph) {
     Value x = image_input(graph, "input", {.sample = {28, 28, 1}, .scale = settings.pixel_scale});

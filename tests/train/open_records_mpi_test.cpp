@@ -1,4 +1,4 @@
-// Tests how all ranks open a dataset: the ranks together determine the positions of its records once, and copy its
+// Tests how all ranks open a dataset. The ranks together determine the positions of its records only once, and copy its
 // files once per host.
 #include "src/train/input/records.h"
 
@@ -26,7 +26,7 @@ class RecordsTest : public RunTest {
       }
     });
   }
-  /// Rank 0 runs `work`; the other ranks wait.
+  /// Rank 0 runs `work`, and the other ranks wait.
   void on_first(const std::function<void()>& work) const {
     if (mpi_.rank() == 0) work();
     mpi_.barrier();
@@ -64,7 +64,7 @@ class RecordsTest : public RunTest {
 TEST_F(RecordsTest, TheIndexCoversAllFilesForAnyIndexFiles) {
   expect_index_of(paths_, share_index(paths_, mpi_));
   mpi_.barrier();
-  // Write an index file that lists some of the files. One of these files has changed since.
+  // Writes an index file that lists some of the files. One of these files has changed since.
   on_first([&] {
     const std::vector<std::string> some(paths_.begin(), paths_.begin() + 3);
     const std::vector<IndexedFile> files = index_files(some, [](std::size_t) {});
@@ -110,7 +110,7 @@ TEST_F(RecordsTest, FilesAreCopiedOnceAndAgainWhereTheyHaveChanged) {
   const std::vector<std::string> staged = stage_files(paths_, settings, mpi_);
   ASSERT_EQ(staged.size(), paths_.size());
   std::vector<ino_t> numbers;
-  // Keep the files open, so that no new file gets the inode number of an old file.
+  // Keeps the files open, so that no new file gets the inode number of an old file.
   std::vector<std::ifstream> open_files;
   for (std::size_t i = 0; i < staged.size(); ++i) {
     EXPECT_EQ(staged[i], (directory_ / "disk").string() + paths_[i]);
@@ -139,7 +139,7 @@ TEST_F(RecordsTest, FilesThatCannotBeCopiedAreReportedBeforeAnyCopy) {
   Failure failure = failure_to_stage(paths);
   EXPECT_EQ(failure.code, ExitCode::no_input);
   expect_reported(failure, "none: no such file");
-  // Make a sparse file that is larger than the free space of the disk.
+  // Makes a sparse file that is larger than the free space of the disk.
   on_first([&] {
     write_text(paths.back(), "");
     std::filesystem::resize_file(paths.back(), std::filesystem::space(directory_).available + (1u << 30));
@@ -170,7 +170,7 @@ TEST_F(RecordsTest, TheCopiesAreRead) {
   const RecordOptions options{.cache = CacheMode::none, .stage = (directory_ / "disk").string()};
   open_records(paths_, options_.data.record_form, RecordUse::training, options, mpi_);
   mpi_.barrier();
-  on_first([&] {  // change a copy, but not its size and time
+  on_first([&] {  // changes a copy, but not its size and time
     const std::string copy = options.stage + paths_[1];
     const auto time = std::filesystem::last_write_time(copy);
     std::string bytes = read_text(copy);
@@ -221,7 +221,7 @@ TEST_F(RecordsTest, ACopyWithOtherRecordsThanTheIndexIsMadeAgain) {
   on_first([&] { write_index_file(directory_, {{"set-1", index_files({paths_[1]}, [](std::size_t) {}).front()}}); });
   stage_files(paths_, {.directory = stage}, mpi_);
   mpi_.barrier();
-  on_first([&] {  // exchange the records of a copy, but do not change its size and time
+  on_first([&] {  // exchanges the records of a copy, but does not change its size and time
     const auto time = std::filesystem::last_write_time(copy);
     std::string records = read_text(copy);
     const std::uint64_t second = index_files({paths_[1]}, [](std::size_t) {}).front().offsets[1];
@@ -236,7 +236,7 @@ TEST_F(RecordsTest, ACopyWithOtherRecordsThanTheIndexIsMadeAgain) {
 }
 
 TEST_F(RecordsTest, AHostNeedsTheFilesOfItsRanks) {
-  const std::vector<int> hosts = {0, 0, 1, 1};  // host of each rank
+  const std::vector<int> hosts = {0, 0, 1, 1};  // the host of each rank
   using Files = std::vector<std::size_t>;
   EXPECT_EQ(files_needed(10, true, hosts, 0), (Files{0, 1, 2, 3, 4}));
   EXPECT_EQ(files_needed(10, true, hosts, 1), (Files{5, 6, 7, 8, 9}));
@@ -283,7 +283,7 @@ TEST_F(RecordsTest, ASetReadInWindowsIsTrainedOnAsFromMemory) {
 /// unshuffled run on the second dataset must have the same result as a run with --sharding file.
 TEST_F(RecordsTest, WithShardingByFileEachRankTrainsOnItsOwnFiles) {
   on_first([&] {
-    std::vector<std::vector<std::string>> records;  // records of each tower
+    std::vector<std::vector<std::string>> records;  // the records of each tower
     for (int tower = 0; tower < mpi_.size(); ++tower) {
       const FileShare share = file_share(paths_.size(), tower, mpi_.size());
       records.emplace_back();

@@ -18,7 +18,7 @@ TEST(Pace, LeavesTimeForTheEvaluations) {
   EXPECT_EQ(pace.fitting_steps(8, spent, 2, 0), 240);
   EXPECT_EQ(pace.fitting_steps(8, spent, 2, 16), 120);
   pace.replan(8, 100, spent);
-  spent.data = 2.0;  // now the steps are slower
+  spent.data = 2.0;  // from here on, the steps are slower
   EXPECT_EQ(pace.fitting_steps(16, spent, 2, 0), 112);
   spent.checkpoints = 100.0;
   EXPECT_EQ(pace.fitting_steps(16, spent, 2, 0), 1);

@@ -42,8 +42,8 @@ class PatienceTest : public RunTest {
     }
     return found;
   }
-  /// Returns the step at which --patience ends a run with these evaluations; 0: never. Only evaluations at multiples of
-  /// eval_every count.
+  /// Returns the step at which --patience ends a run with these evaluations, or 0 if it never ends the run. Only
+  /// evaluations at multiples of eval_every count.
   std::int64_t expected_end(const std::vector<Evaluation>& all) const {
     std::int64_t best = -1, since = 0;
     for (const auto& [step, correct] : all) {

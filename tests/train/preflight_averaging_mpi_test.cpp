@@ -33,7 +33,7 @@ class WrongCommunicator final : public WithoutSharedHostMemory {
   float* wrong_ = nullptr;
 };
 
-/// A communicator that declares that it rounds gradients, and that omits the values of the last rank from the means.
+/// A communicator that declares that it rounds gradients. Its means omit the values of the last rank.
 class LosingCommunicator final : public WithoutSharedHostMemory {
  public:
   using WithoutSharedHostMemory::WithoutSharedHostMemory;
@@ -60,7 +60,7 @@ TEST_F(PreflightAveragingTest, ReportsThatTheMeansAreRight) {
 }
 
 TEST_F(PreflightAveragingTest, EndsAllRanksIfAMeanIsWrong) {
-  if (mpi_.size() == 1) return;  // one rank averages nothing
+  if (mpi_.size() == 1) return;  // a single rank averages nothing
   for (const std::size_t wrong_element : {0u, 500u, 999u}) {
     WrongCommunicator communicator(device_, wrong_element);
     const Failure failure = failure_of_run([&] { text_with(communicator); });
@@ -70,7 +70,7 @@ TEST_F(PreflightAveragingTest, EndsAllRanksIfAMeanIsWrong) {
 }
 
 TEST_F(PreflightAveragingTest, FindsALostRankInSumsThatAreRounded) {
-  if (mpi_.size() == 1) return;  // one rank averages nothing
+  if (mpi_.size() == 1) return;  // a single rank averages nothing
   LosingCommunicator communicator(device_);
   EXPECT_EQ(failure_of_run([&] { text_with(communicator); }).code, ExitCode::failed);
 }

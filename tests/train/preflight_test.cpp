@@ -82,7 +82,7 @@ TEST(PreflightTest, AHostWithTooLittleRoomForMessagesIsNamed) {
       "for example with docker run --shm-size=1g");
   small[0].dev_shm = 8388608;
   EXPECT_EQ(small_dev_shm(small), "");
-  small[0].instructions = "";  // as a rank with a GPU reports
+  small[0].instructions = "";  // the values that a rank with a GPU reports
   small[0].dev_shm = 67e6;
   EXPECT_EQ(
       small_dev_shm(small),

@@ -57,8 +57,8 @@ TEST(SuitsAvx512Bf16, IsTheMeasuredChoice) {
   }
 }
 
-/// Returns the message that rejects the instruction set `asked`, if the processor has the instruction sets `available`;
-/// empty if `asked` is accepted.
+/// Returns the message that rejects the instruction set `asked` if the processor has the instruction sets `available`.
+/// Returns an empty text if `asked` is accepted.
 std::string refusal(std::optional<Isa> asked, const std::vector<Isa>& available) {
   try {
     check_isa(asked, available);

@@ -51,7 +51,7 @@ class ReplicasTest : public ::testing::Test {
     const NoiseBatch samples(static_cast<std::uint64_t>(mpi_.rank()) * 2, 2, 784);
     tower_.step({.step = 0, .batch = samples.batch()});
     tower_.next_result(Results::all);
-    mpi_.barrier();  // wait until no rank gathers any more
+    mpi_.barrier();  // waits until no rank gathers any more
   }
   ReplicasTest() : ReplicasTest(make_communicator(mpi_world(), device())) {}
 
@@ -60,8 +60,8 @@ class ReplicasTest : public ::testing::Test {
     return only;
   }
   bool is_last() const { return mpi_.rank() == mpi_.size() - 1; }
-  /// Compares the replicas. Returns the error on rank 0, and "a peer failed" on the other ranks; empty if all replicas
-  /// are equal.
+  /// Compares the replicas. Returns the error on rank 0, and "a peer failed" on the other ranks. Returns an empty text
+  /// if all replicas are equal.
   std::string line() const {
     try {
       check_replicas(300, tower_, device(), mpi_);
@@ -265,7 +265,7 @@ TEST_P(AuditTest, FindsNothingAndChangesNothing) {
 }
 
 TEST_P(AuditTest, FindsAVariableThatDiffersOnOneRank) {
-  if (mpi_world().size() == 1) return;  // with one rank, both results come from the same rank
+  if (mpi_world().size() == 1) return;  // if there is one rank, both results come from the same rank
   Rank one;
   Audit audit(one.tower, one.device, mpi_world());
   mpi_world().barrier();

@@ -104,7 +104,8 @@ TEST_F(RunPartsTest, KeepsTheFirstOfTheBestEvaluationsOverAllRuns) {
   EXPECT_EQ(best_step_after(40, 1), first() ? 20 : 0);
   EXPECT_FALSE(!first() && std::filesystem::exists(train_dir()));
   description_.add("evaluation record checksum", std::uint64_t{7}, Scope::run);
-  EXPECT_EQ(best_step_after(50, 1), first() ? 50 : 0);  // not compared: the evaluation records differ
+  EXPECT_EQ(best_step_after(50, 1), first() ? 50 : 0);  // the scores are not compared, because the evaluation records
+                                                        // differ
   options_.checkpoint.keep_best = false;
   EXPECT_EQ(best_step_after(60, 4), first() ? 50 : 0);
 }
@@ -147,7 +148,7 @@ TEST(SameEvaluation, HasTheSameRecordsAndTheSameImageSize) {
   };
   EXPECT_TRUE(is_same(R"(7, "image_size": 64, "eval_image_size": 72)"));
   EXPECT_TRUE(is_same(R"(7, "image_size": 72, "eval_image_size": 0)"));
-  EXPECT_TRUE(is_same(R"(7, "image_size": 72)"));  // as stored by versions without eval_image_size
+  EXPECT_TRUE(is_same(R"(7, "image_size": 72)"));  // in the form in which versions without eval_image_size stored it
   EXPECT_FALSE(is_same(R"(7, "image_size": 64, "eval_image_size": 0)"));
   EXPECT_FALSE(is_same(R"(8, "image_size": 64, "eval_image_size": 72)"));
 }

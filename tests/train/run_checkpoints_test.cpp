@@ -115,7 +115,7 @@ TEST_F(CheckpointRetriesTest, CountsFailuresInARowOnly) {
   EXPECT_THAT(steps(), ElementsAre(2, 1));
 }
 
-/// After the failure, the writer tries again. It must not write an empty file, and must report the reason again.
+/// After the failure, the writer tries again. It must not write an empty file, and it must report the reason again.
 TEST_F(CheckpointRetriesTest, ReportsAStateThatNoFileCanHoldUntilANewerOne) {
   CheckpointWriter writer = writer_of(5);
   CheckpointState bad = small_state(600);
@@ -150,7 +150,8 @@ TEST_F(CheckpointRetriesTest, ThatFinishesTriesAgainUntilItIsTooOften) {
   const Error error = error_of([&] { writer.finish(); });
   EXPECT_EQ(error.code(), ExitCode::io);
   EXPECT_EQ(warnings_.size(), 2u);
-  EXPECT_THAT(warnings_, Each(HasSubstr("next attempt in 1 s ")));  // only 1 s: finish waits for this attempt
+  EXPECT_THAT(warnings_, Each(HasSubstr("next attempt in 1 s ")));  // the pause is only 1 s, because finish waits for
+                                                                    // this attempt
 }
 
 }  // namespace

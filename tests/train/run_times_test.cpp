@@ -6,7 +6,7 @@
 namespace carillon::testing {
 namespace {
 
-/// Tests with a clock that stands still until the test advances it.
+/// Tests with a clock that advances only when the test advances it.
 class PhaseTimesTest : public ::testing::Test {
  protected:
   void spend(double seconds) {
@@ -42,7 +42,7 @@ TEST_F(PhaseTimesTest, AddUpWhatIsSpentInAPhaseEachTime) {
   EXPECT_DOUBLE_EQ(seconds().data, 0.75);
   EXPECT_DOUBLE_EQ(seconds().training, 6.0);
   EXPECT_DOUBLE_EQ(seconds().evaluation, 8.0);
-  EXPECT_DOUBLE_EQ(seconds().checkpoints, 24.0);  // with the wait for the last checkpoint
+  EXPECT_DOUBLE_EQ(seconds().checkpoints, 24.0);  // includes the wait for the last checkpoint
   EXPECT_DOUBLE_EQ(seconds().total(), 39.75);
 }
 
@@ -110,13 +110,13 @@ TEST_F(StepClockTest, NeverReportsAStepOfZeroTime) {
   EXPECT_GT(clock_.means().step, 0.0);
 }
 
-/// The text of a notice, and the number (from 0) of the step at whose end the notice came.
+/// The text of a notice, and the number (from 0) of the step after which the notice came.
 struct Found {
   std::int64_t step = -1;
   std::string text;
 };
 
-/// Returns the notice of a run whose first step takes 60 s and whose other steps take `step_seconds`.
+/// Returns the notice of a run in which the first step takes 60 s and each other step takes `step_seconds`.
 Found notice_of(DurationNotice notice, int step_seconds, std::int64_t steps) {
   Found found;
   DurationNotice::Clock::time_point now{};

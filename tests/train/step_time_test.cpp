@@ -55,7 +55,7 @@ TEST(StepTime, RefusesAnImageThatTheMemoryCannotHold) {
   }
 }
 
-/// airbench94 mirrors images; whether it mirrors an image depends on the number of the image's record.
+/// airbench94 mirrors images. The number of an image's record determines whether the image is mirrored.
 TEST(StepTime, IncludesTheDistortionOfImages) {
   CpuDevice device(1);
   StepTimeSettings settings = small_step(8, 0.5);

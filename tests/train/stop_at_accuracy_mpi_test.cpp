@@ -53,7 +53,7 @@ class StopAtAccuracy : public RunTest {
     }
     return found;
   }
-  /// Runs the training, which must succeed. Returns what rank 0 prints.
+  /// Runs the training, which must succeed. Returns the text that rank 0 prints.
   std::string output() {
     mpi_.barrier();
     ::testing::internal::CaptureStdout();
@@ -124,7 +124,7 @@ TEST_F(StopAtAccuracy, RepeatsAnEvaluationThatAKilledRunDidNotLog) {
   EXPECT_EQ(steps_with("eval_precision"), steps_up_to(last_));
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(last_));
   EXPECT_TRUE(written() == before);                  // the run took no step
-  EXPECT_EQ(entry_count(train_dir()), entries + 1);  // one new event file
+  EXPECT_EQ(entry_count(train_dir()), entries + 1);  // there is one new event file
   if (mpi_.rank() == 0) {
     EXPECT_THAT(told, HasSubstr(fmt::format("at step {}, --stop-at-accuracy", last_)));
   }

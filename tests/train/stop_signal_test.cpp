@@ -48,7 +48,7 @@ TEST(StopSignal, OfOneStopSentTwiceIsOne) {
 }
 
 void ignore_hup() {
-  std::signal(SIGHUP, SIG_IGN);  // as under nohup
+  std::signal(SIGHUP, SIG_IGN);  // the state under nohup
   catch_stop_signals();
   std::raise(SIGHUP);
   std::_Exit(stop_signal_caught() ? 1 : 0);
@@ -64,8 +64,8 @@ void continue_alone() {
 
 TEST(StopSignal, IsNotAContFromAnyProcessButMpirun) { EXPECT_EXIT(continue_alone(), ::testing::ExitedWithCode(0), ""); }
 
-/// Behaves as mpirun does: starts a child process that runs `child`, and sends each signal of `signals` to the child,
-/// each after a pause of `pause` microseconds. Then ends with the status of the child.
+/// Behaves as mpirun does: starts a child process that runs `child`, and sends each signal of `signals` to it. Before
+/// each signal, pauses for `pause` microseconds. Ends with the status of the child.
 void run_under_mpirun(const std::function<void()>& child, std::initializer_list<int> signals, unsigned pause) {
   prctl(PR_SET_NAME, "mpirun");
   int ready[2] = {};

@@ -65,8 +65,8 @@ TEST(TaskScore, ReachesNothingWithoutATarget) {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-/// Adds the scores `values`, which belong to the steps 10, 20, ... Returns, for each value, the step of the best score
-/// after this value was added; 0: none.
+/// Adds the scores `values`, which belong to the steps 10, 20, ... For each value, returns the step of the best score
+/// after this value was added, or 0 if there is none.
 std::vector<std::int64_t> best_after_each(Patience& patience, const std::vector<double>& values) {
   std::vector<std::int64_t> steps;
   for (const double value : values) {

@@ -171,7 +171,7 @@ TEST(TorchArrays, AreThoseOfTheWholeStateDict) {
   }
 }
 
-/// Returns the networks whose arrays have names in PyTorch. The networks' image size differs from the size in
+/// Returns the networks that have PyTorch's names. The image size of these networks differs from the size in
 /// state_dicts().
 std::vector<Network> networks_of_torch() {
   std::vector<Network> networks;

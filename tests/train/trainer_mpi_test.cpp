@@ -82,8 +82,8 @@ TEST_F(TrainerTest, ASharedVariableMayBeFrozen) {
   }
 }
 
-/// A network that initialises biases from the data: with the number of images, and the first pixels of the first and of
-/// the last image.
+/// Returns a network that initialises biases from the data. It uses the number of images, and the first pixels of the
+/// first and of the last image.
 Network network_of_data(const NetworkSettings& settings, std::int64_t max_records) {
   Network network = mnist_network(settings);
   const auto compute = [](std::span<const std::uint8_t* const> images) {
@@ -225,7 +225,7 @@ TEST_F(TrainerTest, TakesTheLastEvaluationThatAKilledRunLeft) {
   const std::string metrics = read_text(train_dir() / "metrics.jsonl");
   const std::string without_evaluation = metrics.substr(0, metrics.find_last_of('\n', metrics.size() - 2) + 1);
   for (const std::string& left :
-       // Killed before the evaluation was logged, or between the log and the best checkpoint.
+       // The run is killed before the evaluation is logged, or between the log and the best checkpoint.
        {without_evaluation, metrics}) {
     mpi_.barrier();
     if (mpi_.rank() == 0) {
@@ -261,7 +261,7 @@ TEST_F(TrainerTest, PrintsTheTimesOfALongRun) {
   if (mpi_.rank() > 0) return;
   EXPECT_THAT(told, HasSubstr("\nsteps                    12  from 0 to 12\n"));
   EXPECT_THAT(told, ContainsRegex("\nstart            2[0-9]{4}\\."));  // allows up to 9,999 s for this test
-  EXPECT_THAT(told, Not(HasSubstr("inf")));                             // images/s is finite: steps take time
+  EXPECT_THAT(told, Not(HasSubstr("inf")));                             // images/s is finite, because steps take time
   EXPECT_EQ(told.find(fmt::format("mean of {} ranks", mpi_.size())) != told.npos, mpi_.size() > 1);
 }
 
@@ -362,7 +362,7 @@ TEST_F(TrainerTest, TakesVariablesButNotAveragesFromAnotherRunsCheckpoint) {
   EXPECT_TRUE(initial.moving_averages == saved(12).variables);
 }
 
-/// The input density in the settings with which a network was last made. The variable is global, because make_network
+/// The input density in the settings from which a network was last made. The variable is global, because make_network
 /// is a function without state.
 float reported_density = 0.0f;
 

@@ -74,7 +74,7 @@ std::map<std::string, event::Histogram> histograms_in(const std::filesystem::pat
   return found;
 }
 
-/// Returns the last scalar with this tag in the event files of a train directory; NaN: none.
+/// Returns the last scalar with this tag in the event files of a train directory, or NaN if there is none.
 float scalar_in(const std::filesystem::path& train_dir, std::string_view tag) {
   float found = std::nanf("");
   for (const auto& entry : std::filesystem::directory_iterator(train_dir)) {

@@ -15,7 +15,7 @@ TrainOptions options() {
   return options;
 }
 
-/// A network for images of `extent` x `extent` pixels with one layer.
+/// Returns a network for images of `extent` x `extent` pixels with one layer.
 Network network_for(std::int64_t extent) {
   return make_network("one layer", {.image = {extent, extent, 3}}, [&](Graph& graph) {
     return dense(graph, "logits", image_input(graph, "input", {.sample = {extent, extent, 3}}), {.units = 2});
@@ -33,7 +33,7 @@ TEST(TrainingSetup, EvaluationsOfSmallImagesTakeLargerBatchesOnAGpu) {
   }
 }
 
-/// Otherwise, the first evaluation would end the training.
+/// With another value, the first evaluation would end the training.
 TEST(TrainingSetup, NoTensorOfAnEvaluationExceedsTheIndexLimitOfAGpu) {
   for (const auto& [units, on_gpu] : {std::pair{std::int64_t{1} << 30, 1}, {1 << 28, 7}, {1 << 20, 1000}}) {
     const Network wide = make_network("wide", {.image = {1, 1, 1}}, [units = units](Graph& graph) {

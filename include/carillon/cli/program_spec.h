@@ -1,5 +1,5 @@
 // ProgramSpec: dataset, networks, task and default options of two programs that belong together, such as mnist_train
-// and mnist_eval, and the main functions of such programs. Your own programs define a ProgramSpec, too
+// and mnist_eval, and the main functions of such programs. Your own programs define a ProgramSpecin the same way
 // (docs/user-guide/your-own-model).
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace carillon {
 
-/// A network with its name on the command line and in checkpoints.
+/// A network, and the name by which command lines and checkpoints refer to it.
 struct NamedNetwork {
   std::string name;
   MakeNetwork make;
@@ -21,7 +21,7 @@ struct NamedNetwork {
 /// TaskOptions{}, so the task's target and its number of outputs must not depend on the options.
 using MakeTask = Task (*)(const RecordSchema& schema, const TaskOptions& options);
 
-/// The default of --decay-steps of a program without ProgramSpec::decay_steps.
+/// The default of --decay-steps if a program has no ProgramSpec::decay_steps.
 inline constexpr std::int64_t decay_steps_without_rule = 1000;
 
 struct ProgramSpec {
@@ -47,18 +47,18 @@ struct ProgramSpec {
   /// Empty: no notice.
   std::string fast_network = {};
   std::int64_t fast_image_size = 0;  ///< 0: the size of the images is fixed
-  /// The default of --decay-steps. Called with (batch size per rank, number of ranks) or, with --global-batch, with
-  /// (global batch, 1). Null: decay_steps_without_rule.
+  /// The default of --decay-steps, as a function of (batch size per rank, number of ranks). With --global-batch, the
+  /// arguments are (global batch, 1). Null: decay_steps_without_rule.
   std::int64_t (*decay_steps)(std::int64_t batch_size, int rank_count) = nullptr;
 };
 
-/// The names of program_spec.networks, in the same order.
+/// Returns the names of program_spec.networks, in the same order.
 std::vector<std::string> network_names(const ProgramSpec& program_spec);
-/// The function that makes the network with this name, or the network in an ONNX file. Errors: failed (no network has
-/// this name), and the errors of reading the file.
+/// Returns the function that makes the network with this name, or the network in an ONNX file. Errors: failed (no
+/// network has this name), and the errors of reading the file.
 MakeNetwork network_named(const ProgramSpec& program_spec, const std::string& name);
 
-/// The task of the program.
+/// Creates the task of the program.
 Task task_of(const ProgramSpec& program_spec, const RecordSchema& schema, const TaskOptions& options = {});
 
 /// mnist_train and mnist_eval.

@@ -19,11 +19,11 @@ namespace carillon {
 /// Exit codes of every program, after BSD's sysexits.h.
 enum class ExitCode : int {
   done = 0,
-  usage = 64,      ///< bad usage, or ranks that disagree on options or data
-  data = 65,       ///< a damaged or unsuitable record or checkpoint
+  usage = 64,      ///< the command line is wrong, or the ranks disagree on options or data
+  data = 65,       ///< a record or checkpoint is damaged or unsuitable
   no_input = 66,   ///< an input file is missing
   no_device = 69,  ///< the requested device is missing
-  failed = 70,     ///< the run failed: a loss that is not finite, a bug
+  failed = 70,     ///< the run failed, for example because a loss is not finite, or because of a bug
   lost_rank = 71,  ///< a rank's process has ended, or a rank hangs: start again to resume
   io = 74,         ///< the system refused to read or write
   stopped = 75,    ///< stopped by a signal or time limit after a checkpoint: start again to resume
@@ -61,7 +61,7 @@ inline void check(bool holds, std::string_view what,
 /// so that a failure to print does not end the program.
 void print_text(int descriptor, std::string_view text) noexcept;
 
-/// The text of the errno value `number`. Thread-safe.
+/// Returns the text of the errno value `number`. Thread-safe.
 std::string errno_text(int number);
 
 /// The main function of programs without MPI. Runs `body` and returns its exit code. If `body` throws, prints one line

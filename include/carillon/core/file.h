@@ -20,13 +20,13 @@ namespace carillon {
 using Descriptor = Handle<int, ::close, -1>;
 
 /// Opens a regular file for reading. Refuses directories, FIFOs (opening may wait for a writer) and devices (reading
-/// may never end). Errors: no_input (no such file), `unsuitable` (not a regular file), io. The error messages start
-/// with `subject`.
+/// may never end). Errors: no_input (the file does not exist), `unsuitable` (it is not a regular file), io. The error
+/// messages start with `subject`.
 Descriptor open_plain_file(const std::filesystem::path& path, const std::string& subject,
                            ExitCode unsuitable = ExitCode::data);
 
-/// The contents of a regular file. Errors: as open_plain_file; also `unsuitable` if the file has more than `max_bytes`
-/// bytes.
+/// Returns the contents of a regular file. Errors: as open_plain_file, and `unsuitable` (the file has more than
+/// `max_bytes` bytes).
 std::string read_plain_file(const std::filesystem::path& path, const std::string& subject, std::size_t max_bytes,
                             ExitCode unsuitable = ExitCode::data);
 
@@ -43,18 +43,18 @@ struct FileStamp {
 
   bool operator==(const FileStamp&) const = default;
 };
-/// The size and modification time of an open file. Errors: io; the message starts with `subject`.
+/// Returns the size and modification time of an open file. Errors: io; the message starts with `subject`.
 FileStamp stamp_of(const Descriptor& file, const std::string& subject);
-/// The size and modification time of a file; nullopt if the file does not exist or `stat` fails.
+/// Returns the size and modification time of a file, or nullopt if the file does not exist or `stat` fails.
 std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
 
 /// Syncs the names in a directory, so that a rename survives a power cut. Errors: io.
 void sync_directory(const std::filesystem::path& directory);
 
-/// The file that a program writes if its output is `path`: the end of the chain of links if `path` is a symbolic link,
-/// otherwise `path` itself. All programs write their output in this way. Therefore symbolic links stay, and a device
-/// node or FIFO is never replaced. Errors: io (`path` leads to something that is not a regular file, or cannot be
-/// followed).
+/// Returns the file that a program writes if the user names `path` as the output. If `path` is a symbolic link, this is
+/// the end of the chain of links, otherwise it is `path`. All programs write their output in this way. Therefore
+/// symbolic links stay, and a device node or FIFO is never replaced. Errors: io (`path` leads to something that is not
+/// a regular file, or a link cannot be followed).
 std::filesystem::path output_target(const std::filesystem::path& path);
 
 /// A file that has a temporary name until `publish` renames it to its final name, output_target(path), in the same
@@ -89,8 +89,8 @@ class NewFile {
 };
 
 /// Writes `bytes` to `path`. A file named `path` is always complete and synced. If an error occurs before the rename,
-/// the old file stays. `max_bytes`: the limit of the programs that read the file. Errors: io (path, cause), usage (more
-/// than `max_bytes` bytes).
+/// the old file stays. `max_bytes`: the limit of the programs that read the file. Errors: io (path, cause), usage
+/// (`bytes` has more than `max_bytes` bytes).
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes,
                            std::size_t max_bytes = std::numeric_limits<std::size_t>::max());
 

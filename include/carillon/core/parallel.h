@@ -26,7 +26,7 @@ inline void spin_pause() {
 
 inline std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// The part of [0, count) that belongs to thread number `thread` of `threads`.
+/// Returns the part of [0, count) that belongs to thread number `thread` of `threads` threads.
 struct ThreadShare {
   std::int64_t first, last;
   ThreadShare(std::int64_t count, int thread, int threads)
@@ -34,8 +34,8 @@ struct ThreadShare {
 };
 
 /// Calls body(begin, end) on ranges that cover [0, count), one per thread. Ranges start at multiples of 16 elements and
-/// depend only on `count`, `grain` and the number of threads. `grain`: elements. If there are fewer than `grain`
-/// elements per thread, fewer threads work.
+/// depend only on `count`, `grain` and the number of threads. If there are fewer than `grain` elements per thread, the
+/// loop uses fewer threads.
 template <typename Body>
 void parallel_ranges(std::size_t count, std::size_t grain, const Body& body) {
   const std::size_t shares = std::clamp<std::size_t>(count / std::max<std::size_t>(grain, 1), 1,
@@ -49,8 +49,8 @@ void parallel_ranges(std::size_t count, std::size_t grain, const Body& body) {
   }
 }
 
-/// The grain, in floats, of loops with little work per element: for fewer floats, a second thread costs more time than
-/// it saves.
+/// The grain, in floats, of loops that do little work per element. If a thread has fewer floats than this, starting it
+/// takes more time than it saves.
 inline constexpr std::size_t elementwise_grain = 16384;
 
 /// Divides `count` items (rows, images) of `item_size` elements each among threads, as parallel_ranges does. Each
@@ -59,7 +59,7 @@ template <typename Body>
 void parallel_items(std::size_t count, std::size_t item_size, std::size_t grain, const Body& body) {
   parallel_ranges(count * item_size, grain, [&](std::size_t begin, std::size_t end) {
     const std::size_t first = (begin + item_size - 1) / item_size, last = (end + item_size - 1) / item_size;
-    if (first < last) body(first, last);  // calls `body` only for items with a first element in this range
+    if (first < last) body(first, last);  // calls `body` only for the items that begin in this range
   });
 }
 

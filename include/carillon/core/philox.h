@@ -35,7 +35,7 @@ struct Philox4x32 {
   std::uint32_t word[4];
 };
 
-/// Four independent uniform 32-bit words for `counter` under `key`.
+/// Returns four independent, uniformly distributed 32-bit words for `counter` under `key`.
 CARILLON_HOST_DEVICE constexpr Philox4x32 philox4x32(std::uint64_t key, Philox4x32 counter) {
   constexpr std::uint32_t multiplier0 = 0xD2511F53u, multiplier1 = 0xCD9E8D57u;
   constexpr std::uint32_t weyl0 = 0x9E3779B9u, weyl1 = 0xBB67AE85u;
@@ -52,16 +52,16 @@ CARILLON_HOST_DEVICE constexpr Philox4x32 philox4x32(std::uint64_t key, Philox4x
   return counter;
 }
 
-/// The counter for block number `block` (four words) of the random numbers for `purpose` and `index`. `index` is, for
-/// example, a stream position, the number of an epoch, an element of a variable, or a record.
+/// Returns the counter for block number `block` (four words) of the random numbers for `purpose` and `index`. `index`
+/// is, for example, a stream position, the number of an epoch, an element of a variable, or a record.
 CARILLON_HOST_DEVICE constexpr Philox4x32 philox_counter(RandomPurpose purpose, std::uint64_t index,
                                                          std::uint32_t block) {
   return {{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), block,
            static_cast<std::uint32_t>(purpose)}};
 }
 
-/// The key of the random numbers for an object with this name, such as a variable. Uses the 64-bit FNV-1a hash of the
-/// name (Fowler, Noll, Vo).
+/// Returns the key of the random numbers for an object with this name, such as a variable. Uses the 64-bit FNV-1a hash
+/// of the name (Fowler, Noll, Vo).
 constexpr std::uint64_t philox_key_of(std::uint64_t seed, RandomPurpose purpose, std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -69,7 +69,7 @@ constexpr std::uint64_t philox_key_of(std::uint64_t seed, RandomPurpose purpose,
   return static_cast<std::uint64_t>(key.word[1]) << 32 | key.word[0];
 }
 
-/// A uniform float in [0, 1) with 24 random bits.
+/// Returns a uniform float in [0, 1) with 24 random bits.
 CARILLON_HOST_DEVICE constexpr float uniform_float(std::uint32_t word) {
   return static_cast<float>(word >> 8) * 0x1p-24f;
 }
@@ -92,7 +92,7 @@ class PhiloxDraws {
   CARILLON_HOST_DEVICE constexpr std::uint32_t below(std::uint32_t bound) {
     std::uint64_t product = std::uint64_t{word()} * bound;
     if (static_cast<std::uint32_t>(product) < bound) {
-      // surplus: 2^32 mod bound. While the lower half of the product is below it, the loop draws again.
+      // surplus: 2^32 mod bound. The loop draws again as long as the lower half of the product is below `surplus`.
       const std::uint32_t surplus = (0u - bound) % bound;
       while (static_cast<std::uint32_t>(product) < surplus) product = std::uint64_t{word()} * bound;
     }
@@ -101,8 +101,8 @@ class PhiloxDraws {
 
   /// Uniform in [low, high), with 53 random bits.
   constexpr double uniform(double low, double high) {
-    const std::uint64_t high_word = word(), low_word = word();  // two statements draw, so that the order of the draws
-                                                                // is fixed
+    const std::uint64_t high_word = word(), low_word = word();  // two statements, because the order of the two draws
+                                                                // must be fixed
     const std::uint64_t bits = high_word << 21 ^ low_word >> 11;
     return low + (high - low) * static_cast<double>(bits) * 0x1p-53;
   }

@@ -30,9 +30,9 @@ void sum_in_order(std::span<const float* const> parts, std::size_t count, float 
 /// Elements per block of sum_blocks_in_order: 4 KiB, which fit in the L1 cache.
 inline constexpr std::size_t sum_block_floats = 1024;
 
-/// Computes the same sums as sum_in_order, but passes each block of them to take(first, values) instead of writing an
-/// array. Several threads call `take` at the same time. Blocks begin at multiples of sum_block_floats; the last one may
-/// be shorter.
+/// Computes the same sums as sum_in_order. Does not write them to an array, but passes each block of sums to
+/// take(first, values). Several threads call `take` at the same time. Blocks begin at multiples of sum_block_floats;
+/// the last one may be shorter.
 void sum_blocks_in_order(std::span<const float* const> parts, std::size_t count, float factor,
                          const std::function<void(std::size_t first, std::span<const float> values)>& take,
                          SumOrder order = SumOrder::sequential);

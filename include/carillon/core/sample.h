@@ -1,7 +1,7 @@
 // Samples: the shape of their images, the kind and shape of their targets, and batches of them.
 //
 // Stream position: the number of a sample in the endless sequence of samples that a training reads, over all epochs and
-// ranks. An evaluation reads each record once, and the stream position is the record number.
+// ranks. In an evaluation, which reads each record once, the stream position is the record number.
 #pragma once
 
 #include <algorithm>
@@ -50,15 +50,17 @@ struct NumberScale {
 /// view: its creator states how long it stays valid. Sample i has the stream position first_position + i. A batch from
 /// BatchLoader::next_by_records may have record numbers only, without images and targets.
 struct Batch {
-  std::span<const std::uint8_t* const> images;  ///< [batch] pointers, each to the bytes of one image
-  std::span<const std::byte> targets;           ///< [batch] of TargetSpec::bytes() each; empty: unknown
-  std::span<const std::uint32_t> records;       ///< [batch] record numbers in the dataset; empty: unknown
+  std::span<const std::uint8_t* const> images;  ///< [batch] one pointer per sample, to the bytes of its image
+  std::span<const std::byte> targets;           ///< [batch] one target per sample, each TargetSpec::bytes() long;
+                                                ///< empty: unknown
+  std::span<const std::uint32_t> records;       ///< [batch] the record number of each sample in the dataset; empty:
+                                                ///< unknown
   std::uint64_t first_position = 0;             ///< stream position of sample 0
   std::size_t padding = 0;  ///< the last `padding` samples are copies of the last valid sample that fill the batch
 
   std::size_t size() const { return std::max(images.size(), records.size()); }
   std::size_t valid_count() const { return size() - padding; }
-  /// The bytes of the targets of samples [first, first + count).
+  /// Returns the bytes of the targets of samples [first, first + count).
   std::span<const std::byte> targets_of(std::size_t first, std::size_t count) const {
     const std::size_t bytes = size() == 0 ? 0 : targets.size() / size();
     return targets.subspan(first * bytes, count * bytes);

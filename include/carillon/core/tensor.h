@@ -40,14 +40,15 @@ class Shape {
 [[noreturn]] void refuse_floats();
 
 struct Tensor {
-  void* data = nullptr;  ///< null: not needed, for example the gradient of the network's input
+  void* data = nullptr;  ///< null: the program does not need the tensor, for example the gradient of the network's
+                         ///< input
   Shape shape;
   DType type = DType::f32;
 
   explicit operator bool() const { return data != nullptr; }
   std::size_t bytes() const { return static_cast<std::size_t>(shape.element_count()) * size_of(type); }
-  /// The elements of a float32 tensor, not copied. Host code may access them only if the device is a CPU. Errors: usage
-  /// (another type: the op supports only float32, and --precision is bf16).
+  /// Returns the elements of a float32 tensor without copying them. Host code may access them only if the device is a
+  /// CPU. Errors: usage (the tensor has another type, because --precision is bf16 and the op supports only float32).
   std::span<float> floats() const {
     if (type != DType::f32) refuse_floats();
     return {static_cast<float*>(data), static_cast<std::size_t>(shape.element_count())};

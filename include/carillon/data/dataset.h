@@ -23,12 +23,14 @@
 
 namespace carillon {
 
-/// When a dataset decodes its records: all of them at the start, into memory, or each one when it is read.
+/// When a dataset decodes its records: it decodes all records into memory at the start, or decodes each record when it
+/// is read.
 enum class CacheMode {
-  automatic,  ///< memory if the decoded dataset fits in half of the available memory, otherwise none; none if the
-              ///< decoder draws random numbers or is slow
-  memory,     ///< decode the whole dataset once, when it is opened
-  none,       ///< keep an index of offsets; decode on every read (plain files only, GZIP has no random access)
+  automatic,  ///< chooses `memory` if the decoded dataset fits in half of the available memory, otherwise `none`.
+              ///< Chooses `none` if the decoder draws random numbers or is slow
+  memory,     ///< decode the whole dataset once, when `open` runs
+  none,       ///< keep an index of offsets, and decode at every read (only for plain files, because a GZIP file has no
+              ///< random access)
 };
 
 /// The share of one rank: files [begin, end) of a dataset. Rank t of N has the files F * t / N to F * (t + 1) / N - 1
@@ -54,24 +56,25 @@ class Dataset {
   /// `known`: index entries of the files, by path, used only without the cache. `open` ignores the entry of a file that
   /// has changed since the entry was made. If `known` is empty, `open` uses the index files in the directories of the
   /// data files.
-  /// Errors: no_input (a pattern without a match, no file); io; data (a damaged or unsuitable record, named by file,
-  /// record number and byte offset; a dataset without records; a fault that the decoder's find_fault found); usage
-  /// (CacheMode::memory with a decoder that draws random numbers; a GZIP file that is not cached). CacheMode::automatic
-  /// does not cache if the decoder draws random numbers or is slow, or if the decoded dataset needs more than this
-  /// process's share of half of the available memory.
-  /// `damaged`: pass DamagedSamples::ignore if skip_damaged will be called.
+  /// Errors: no_input (a pattern matches no file, or there are no patterns); io; data (a record is damaged or
+  /// unsuitable; the message contains file, record number and byte offset), data (the dataset has no records; the
+  /// decoder's find_fault found a fault); usage (CacheMode::memory with a decoder that draws random numbers; a GZIP
+  /// file is not cached). CacheMode::automatic does not cache if the decoder draws random numbers or is slow. It also
+  /// does not cache if the decoded dataset needs more than this process's share of half of the available memory.
+  /// `damaged`: pass DamagedSamples::ignore if you will call skip_damaged later.
   static Dataset open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
                       CacheMode cache = CacheMode::automatic, int local_rank_count = 1, FileIndex known = {},
                       DamagedSamples damaged = DamagedSamples::refuse);
 
-  /// True if `open` would decode these files into memory. With CacheMode::automatic this is an estimate from their
-  /// first records and the memory that is available now; `open` may decide differently. Errors: as `open`.
+  /// True if `open` would decode these files into memory. With CacheMode::automatic, the result is an estimate, which
+  /// uses the first records of the files and the memory that is available now. `open` may decide differently. Errors:
+  /// as `open`.
   static bool would_cache(const std::vector<std::string>& paths, const RecordDecoder& decoder, CacheMode cache,
                           int local_rank_count);
 
-  /// A dataset of noise images in memory, for benchmarks without data files. `decoder` determines the shapes and the
-  /// synthetic targets. The dataset is equal in all processes. The dataset has as many images as fit in 128 MiB, but at
-  /// least 64 and at most 10,000.
+  /// Makes a dataset of noise images in memory. Benchmarks use it if they have no data files. `decoder` determines the
+  /// shapes and the synthetic targets. The dataset is equal in all processes. The dataset has as many images as fit in
+  /// 128 MiB, but at least 64 and at most 10,000.
   static Dataset synthetic(std::shared_ptr<const RecordDecoder> decoder);
 
   Dataset(Dataset&&) noexcept;
@@ -83,7 +86,7 @@ class Dataset {
   const TargetSpec& target_spec() const;  ///< specification of every target
   std::size_t image_bytes() const;        ///< image_shape().bytes()
   std::size_t target_bytes() const;       ///< target_spec().bytes()
-  bool in_memory() const;                 ///< whether `image` and `targets` may be called
+  bool in_memory() const;                 ///< whether the caller may call `image` and `targets`
 
   /// Decodes an evenly spread sample of the records, and returns the fraction of image bytes that are not zero. The
   /// result is equal in all processes that open the same records. Errors: as `read`.
@@ -93,8 +96,8 @@ class Dataset {
   /// the same order have equal fingerprints, even if the records are divided differently among their files.
   std::uint32_t fingerprint() const;
 
-  /// [rank] Number of the first record in the rank's share of the files (file_share). Errors: usage (a rank without a
-  /// file or without records).
+  /// [rank] Number of the first record in the rank's share of the files (file_share). Errors: usage (the share of a
+  /// rank has no file or no records).
   std::vector<std::uint64_t> shares_of_files(int tower_count) const;
 
   /// The file that holds a record, and the record's number in this file.
@@ -103,20 +106,21 @@ class Dataset {
     std::size_t number;
   };
   Place place_of(std::size_t i) const;
-  /// The name of record i in error messages: "<path>: record <number in the file>".
+  /// Returns the name of record i in error messages: "<path>: record <number in the file>".
   std::string name_of(std::size_t i) const;
 
-  /// Image of record i, `image_bytes()` long, valid as long as the dataset. Requires in_memory().
+  /// Returns the image of record i, which has `image_bytes()` bytes and stays valid as long as the dataset exists.
+  /// Requires in_memory().
   const std::uint8_t* image(std::size_t i) const;
-  /// The targets of all records, [size()] of `target_bytes()` each. Requires in_memory().
+  /// Returns the targets of all records, [size()] of `target_bytes()` each. Requires in_memory().
   std::span<const std::byte> targets() const;
-  /// The target of record i. Requires in_memory().
+  /// Returns the target of record i. Requires in_memory().
   std::span<const std::byte> target(std::size_t i) const {
     return targets().subspan(i * target_bytes(), target_bytes());
   }
 
   /// Compares record i in memory with the checksum that `open` computed when it decoded the record. Requires
-  /// in_memory(). Errors: failed (a memory error; names file and record).
+  /// in_memory(). Errors: failed (the memory of the record has changed; the message names file and record).
   void check_unchanged(std::size_t i) const;
 
   /// From now on, `read` replaces a damaged or unsuitable record i (ExitCode::data) by the next sound record in the
@@ -124,7 +128,7 @@ class Dataset {
   /// the error text once per damaged record, on any thread, one call at a time. Must be called before threads call
   /// `read`. Not allowed if the dataset is in memory.
   void skip_damaged(std::function<void(const std::string&)> warn);
-  /// Number of different records that `read` and `read_target` skipped.
+  /// Number of different records that `read` and `read_target` have skipped so far.
   std::size_t skipped_count() const;
 
   /// A hint: records will be read in random order. If the files exceed half of the host's memory, this function turns
@@ -138,14 +142,14 @@ class Dataset {
 
   /// Decodes record i as the sample with the stream position `position` (core/sample.h) into `image` (image_bytes()
   /// long) and `target` (target_bytes() long). If the dataset is in memory, copies image and target, and ignores
-  /// `position`. Thread-safe. Errors: data (damage; the message contains file, record number and byte offset); after
-  /// skip_damaged, only if no record is sound. If the dataset is in memory, the only error is the error of
-  /// check_unchanged.
+  /// `position`. Thread-safe. Errors: data (the record is damaged; the message contains file, record number and byte
+  /// offset). After skip_damaged, this error occurs only if no record is sound. If the dataset is in memory, the only
+  /// error is the error of check_unchanged.
   void read(std::size_t i, std::uint64_t position, std::span<std::uint8_t> image, std::span<std::byte> target) const;
 
   /// Writes the target of record i to `target` (target_bytes() long), without decoding its image. If the record is
   /// damaged and skip_damaged was called, warns about the record and returns false. Thread-safe. Errors: data (record i
-  /// is damaged, and skip_damaged was not called); failed, as check_unchanged.
+  /// is damaged, and skip_damaged was not called); failed (as for check_unchanged).
   bool read_target(std::size_t i, std::span<std::byte> target) const;
 
  private:

@@ -31,7 +31,7 @@ class RecordDecoder {
   /// Writes the image of `record` to `image` (image_shape().bytes() long) and its target to `target`
   /// (target_spec().bytes() long). Random draws depend only on the decoder's settings and `position`, the stream
   /// position (core/sample.h). Thread-safe.
-  /// Errors: data; the text names the feature and the problem, and the dataset adds file and record. After
+  /// Errors: data. The text names the feature and the problem; the dataset adds file and record. After
   /// Dataset::skip_damaged, `read` skips only records with this error, and rethrows every other error.
   virtual void decode(std::span<const std::uint8_t> record, std::uint64_t position, std::span<std::uint8_t> image,
                       std::span<std::byte> target) const = 0;
@@ -58,7 +58,7 @@ class RecordDecoder {
   virtual std::string find_fault(std::size_t record_count, const ReadImage& read) const;
 
  protected:
-  /// Errors: failed (an image or a target of 0 bytes).
+  /// Errors: failed (an image or a target would have 0 bytes).
   RecordDecoder(const ImageShape& image_shape, TargetSpec target_spec);
 
  private:
@@ -78,14 +78,15 @@ struct RecordSchema {
   ExampleKeys keys;              ///< names of the image and label features
   ImageShape image_shape;        ///< shape of a decoded image, uint8
   std::int64_t class_count = 0;  ///< number of classes, labels or numbers that a target can have (TargetKind)
-  std::int64_t first_label = 0;  ///< number by which the records mean class 0 or label 0; only for
+  std::int64_t first_label = 0;  ///< the number in a record that means class 0 or label 0; only for
                                  ///< TargetKind::class_index and TargetKind::labels
   TargetKind target = TargetKind::class_index;
-  /// [class_count], only for TargetKind::numbers. Empty: the target is the stored number.
+  /// [class_count], only for TargetKind::numbers. If it is empty, the target is the stored number, which is not
+  /// standardised.
   std::vector<NumberScale> scales = {};
 };
 
-/// The target of a sample with this schema.
+/// Returns the target of a sample with this schema.
 TargetSpec target_spec_of(const RecordSchema& schema);
 
 /// Base class of the decoders of labelled images. In synthetic datasets, the target of sample i depends on the
@@ -96,18 +97,17 @@ class LabelledImageDecoder : public RecordDecoder {
   void write_synthetic_target(std::size_t i, std::span<std::byte> target) const override;
 
  protected:
-  /// Errors: failed (class_count is 0, the number of scales is wrong, or the image has 0 bytes).
+  /// Errors: failed (class_count is 0, the number of scales is wrong, or an image would have 0 bytes).
   explicit LabelledImageDecoder(RecordSchema schema);
 
   const RecordSchema& schema() const { return schema_; }
   /// Writes the class index of `label`. Errors: data (the label is out of range).
   void write_class(std::int64_t label, std::span<std::byte> target) const;
-  /// Writes the target of `record` and returns its image as stored; the image points into `record` or `scratch`.
-  /// Errors: as `decode`.
+  /// Writes the target of `record`, and returns the image as the record stores it. The image points into `record` or
+  /// `scratch`. Errors: as `decode`.
   std::span<const std::uint8_t> read(std::span<const std::uint8_t> record, std::span<std::byte> target,
                                      std::string& scratch) const;
-  /// Does the same as `read` for records that store the uint8 values of the image instead of an image file. Errors: as
-  /// `decode`.
+  /// As `read`, for records that store the uint8 values of the image and not an image file. Errors: as `decode`.
   std::span<const std::uint8_t> read_values(std::span<const std::uint8_t> record, std::span<std::byte> target,
                                             std::string& scratch) const;
 
@@ -120,17 +120,18 @@ class LabelledImageDecoder : public RecordDecoder {
 
 enum class RecordUse { training, evaluation };
 
-/// MNIST format: grey pixels, row-major [height][width], copied without change. Errors: failed (the images do not have
-/// exactly one channel).
+/// Decodes the MNIST format: grey pixels, row-major [height][width], which are copied without change. Errors: failed
+/// (the images do not have exactly one channel).
 std::unique_ptr<RecordDecoder> grey_records(RecordSchema schema, RecordUse use = RecordUse::training);
 
-/// CIFAR-10 format: colour planes [channels][height][width] (CHW). find_fault reports images that look interleaved
-/// (HWC): `decode` cannot detect them, because their length is the same. Errors: failed (the images have one channel).
+/// Decodes the CIFAR-10 format: colour planes [channels][height][width] (CHW). find_fault reports images that look
+/// interleaved (HWC): `decode` cannot detect them, because their length is the same. Errors: failed (the images have
+/// one channel).
 std::unique_ptr<RecordDecoder> planar_records(RecordSchema schema, RecordUse use = RecordUse::training);
 
 /// How an image file is cropped and resized to the network's input.
 struct PictureDecoding {
-  bool distorts = false;  ///< true: a random crop (`crop`) with optional mirroring; false: fitted_view
+  bool distorts = false;  ///< true: a random crop (`crop`), which may be mirrored; false: fitted_view
   Fit fit = Fit::crop;
   CropRule crop;
   bool mirrors = true;
@@ -140,7 +141,7 @@ struct PictureDecoding {
   double erasing = 0.0;               ///< probability of random erasing, as the last step; 0: disabled
   Colour erasing_fill = {};           ///< colour of erased pixels
   std::uint64_t seed = 0;             ///< seed of the random draws
-  /// Only for Fit::crop: shorter side of the resized picture before the centre crop, in pixels.
+  /// Only for Fit::crop: the shorter side of the picture in pixels, after resizing and before the centre crop.
   std::int64_t shorter = 0;
   Resampling resampling = Resampling::antialiased;
   Colour background = {};  ///< colour behind transparent pixels
@@ -156,14 +157,14 @@ struct RecordKeys {
   std::string image, target;
 };
 
-/// Creates the decoder of the records. If the network has the same variables for both shapes, images for evaluation and
-/// for training may have different shapes.
+/// Creates the decoder of the records. The images of evaluations and trainings may have different shapes if the network
+/// has the same variables for both shapes.
 using MakeDecoder = std::function<std::unique_ptr<RecordDecoder>(RecordSchema schema, RecordUse use)>;
 
 /// Record format of a program: the schema of the records and the decoder that reads them.
 struct RecordForm {
   MakeDecoder make_decoder;
-  RecordSchema schema;            ///< schema.image_shape is the shape of training images
+  RecordSchema schema;            ///< `schema.image_shape` is the shape of the training images
   bool decoder_distorts = false;  ///< the decoder distorts training images, so the network must not
 
   /// Creates the decoder of records with the features `keys`.

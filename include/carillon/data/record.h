@@ -25,8 +25,8 @@ namespace carillon {
 inline constexpr std::size_t record_header_bytes = 12;
 inline constexpr std::size_t record_footer_bytes = 4;
 
-/// Longer records count as damage. Plain files: protobuf messages are shorter than 2 GiB. GZIP files: the limit is
-/// lower, because the reader holds the whole record in memory.
+/// Records longer than this are treated as damaged. Plain files: protobuf messages are shorter than 2 GiB. GZIP files:
+/// the limit is lower, because the reader holds the whole record in memory.
 inline constexpr std::uint64_t max_plain_record_bytes = (std::uint64_t{1} << 31) - 1;
 inline constexpr std::uint64_t max_gzip_record_bytes = std::uint64_t{256} << 20;
 
@@ -67,7 +67,8 @@ constexpr std::uint64_t whole_bytes(const RecordPlace& place) {
 
 class RecordReader {
  public:
-  /// Maps `path` into memory; keeps no open descriptor. Errors: no_input (no such file), data (not a regular file), io.
+  /// Maps `path` into memory; keeps no open descriptor. Errors: no_input (the file does not exist), data (it is not a
+  /// regular file), io.
   explicit RecordReader(const std::string& path, RecordCheck check = RecordCheck::data);
   RecordReader(RecordReader&&) noexcept;
   RecordReader& operator=(RecordReader&&) noexcept;
@@ -82,8 +83,8 @@ class RecordReader {
   bool next_place(RecordPlace& place);
 
   /// Reads a record of a plain file again into `buffer` and checks that it is unchanged. Thread-safe if each thread has
-  /// its own buffer. Errors: data; the text names the file and, unless the whole file is known to have changed, the
-  /// record.
+  /// its own buffer. Errors: data. The text names the file. It also names the record, except if the whole file has
+  /// changed.
   Record read_again(const RecordPlace& place, std::vector<std::uint8_t>& buffer) const;
 
   /// A hint: reads bytes `begin` to `end` of the file into memory sequentially. Ignores read errors and returns early
@@ -93,11 +94,11 @@ class RecordReader {
   /// A hint: records will be read again in random order, and `announce` will be called before each of them. The bytes
   /// between these records are not needed.
   void expect_reading_in_places() const;
-  /// A hint: this record will be read again next.
+  /// A hint: the program will read this record next.
   void announce(const RecordPlace& place) const;
 
-  /// Checks that the file has not changed since the reader opened it. Errors: data (the file was truncated or written
-  /// to after the reader opened it).
+  /// Checks that the file has not changed since the reader opened it. Errors: data (after the reader opened the file,
+  /// another program truncated it or wrote to it).
   void check_unchanged() const;
 
   const std::string& path() const;
@@ -128,23 +129,25 @@ struct IndexedFile {
 
 using FileIndex = std::map<std::string, IndexedFile>;  ///< by file name in a directory, or by path
 
-/// The contents of an index file, which parse_index reads.
+/// Returns the contents of an index file, which parse_index reads.
 std::string index_bytes(const FileIndex& index);
 /// Parses the contents of an index file. Throws std::exception, with the cause, if the contents are damaged.
 FileIndex parse_index(std::string_view bytes);
 
-/// Index of `directory`; empty if there is no index file. Errors: data (damage), io; the message names the file.
+/// Reads the index of `directory`; returns an empty index if there is no index file. Errors: data (the index file is
+/// damaged), io; the message names the file.
 FileIndex read_index_file(const std::filesystem::path& directory);
 
-/// Writes the index file and replaces an existing one atomically. Errors: io, usage (too large for read_index_file).
+/// Writes the index file and replaces an existing one atomically. Errors: io, usage (the index is too large for
+/// read_index_file).
 void write_index_file(const std::filesystem::path& directory, const FileIndex& index);
 
-/// Valid index entries of the files `paths`, by path, from the index files of their directories. Errors: as
-/// read_index_file.
+/// Returns the valid index entries of the files `paths`, by path. Reads them from the index files in the directories of
+/// these files. Errors: as read_index_file.
 FileIndex known_files(const std::vector<std::string>& paths);
 
 /// Indexes the plain TFRecord files `paths` on all cores and checks their framing. Calls `done(i)` after file i, on any
-/// thread. Errors: as RecordReader; usage (a GZIP file).
+/// thread. Errors: as RecordReader; usage (a file is a GZIP file).
 std::vector<IndexedFile> index_files(const std::vector<std::string>& paths,
                                      const std::function<void(std::size_t)>& done);
 
@@ -154,9 +157,9 @@ std::vector<IndexedFile> index_files(const std::vector<std::string>& paths,
 //   Example { Features features = 1 }   Features { map<string, Feature> feature = 1 }.
 //   Feature { oneof { BytesList bytes_list = 1; FloatList float_list = 2; Int64List int64_list = 3 } }.
 //   Each list: repeated value = 1.
-// A bounded parser without allocations reads the encoding that common writers produce. All other valid protobuf
-// (unknown fields, split or merged messages, unpacked lists) goes through protobuf's generated parser. Both parsers
-// accept the same records and return the same values.
+// A bounded parser without allocations reads the encoding that common writers produce. Protobuf's generated parser
+// reads all other valid messages (unknown fields, split or merged messages, unpacked lists). Both parsers accept the
+// same records and return the same values.
 
 /// The names of the two features of a labelled image.
 struct ExampleKeys {
@@ -175,7 +178,8 @@ struct LabelledBytes {
 /// text names the feature and the problem, but not the file and record.
 LabelledBytes parse_example(std::span<const std::uint8_t> record, const ExampleKeys& keys, std::string& scratch);
 
-/// An image and the values of its label feature, which are all integers or all floats: at least one list is empty.
+/// An image and the values of its label feature. The values are all integers or all floats, so at least one list is
+/// empty.
 struct ExampleValues {
   std::span<const std::uint8_t> image;  ///< see LabelledBytes
   std::vector<std::int64_t> integers;

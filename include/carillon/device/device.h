@@ -26,7 +26,7 @@ enum class Arithmetic {
   bf16,  ///< activations in bfloat16, sums in float32
 };
 
-/// The element type of the activations.
+/// Returns the element type of the activations.
 inline DType activation_type(Arithmetic arithmetic) {
   return arithmetic == Arithmetic::bf16 ? DType::bf16 : DType::f32;
 }
@@ -34,8 +34,9 @@ inline DType activation_type(Arithmetic arithmetic) {
 /// Instruction sets that this processor supports and this build is compiled for, in ascending order.
 std::vector<Isa> available_isas();
 
-/// The lowest instruction set that computes the same bits as `isa` in this arithmetic. For amx it is avx512. For
-/// avx512_bf16 it is avx512, except in bf16 arithmetic. For all others it is `isa` itself.
+/// Returns the lowest instruction set that computes the same bits as `isa` in this arithmetic. For amx, the result is
+/// avx512. For avx512_bf16, the result is avx512, except in bf16 arithmetic. For all other instruction sets, the result
+/// is `isa`.
 Isa rounding_isa(Isa isa, Arithmetic arithmetic);
 
 /// Sole owner of a block of memory.
@@ -66,36 +67,38 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual DeviceKind kind() const = 0;
-  /// The name in TensorFlow's format: "CPU:0", "GPU:1".
+  /// Returns the name in TensorFlow's format: "CPU:0", "GPU:1".
   virtual std::string name() const = 0;
-  /// Zeroed memory, aligned to `tensor_alignment_bytes`. Errors: failed (out of memory).
+  /// Returns zeroed memory that is aligned to `tensor_alignment_bytes`. Errors: failed (there is not enough memory).
   virtual Buffer allocate(std::size_t bytes) = 0;
-  /// The stream on which the tower computes.
+  /// Returns the stream on which the tower computes.
   virtual Stream& stream() = 0;
 
   /// `upload` and `download` copy between host memory and device memory, after all enqueued work. Both functions block
   /// until the copy is done.
   virtual void upload(const void* host, void* memory, std::size_t bytes) = 0;
   virtual void download(const void* memory, void* host, std::size_t bytes) = 0;
-  /// Copies within device memory, after all work on `stream()`. May return before the copy is done; later work on
-  /// `stream()` runs after it.
+  /// Copies within device memory, after all work that is already on `stream()`. May return before the copy is done.
+  /// Work that is later added to `stream()` runs after the copy.
   virtual void copy(const void* from, void* to, std::size_t bytes) = 0;
 
   /// Sets a function that is called repeatedly while the host waits for this device. The function may throw to end the
   /// wait. Empty: none.
   virtual void check_while_waiting(std::function<void()> /*check*/) {}
 
-  /// Sub-devices that compute parts of this device's work in parallel, one thread each. Empty: not supported.
+  /// Sub-devices that compute parts of this device's work in parallel. Each uses one thread. Empty: the device does not
+  /// support this.
   virtual std::span<const std::unique_ptr<Device>> workers() const { return {}; }
-  /// The smallest number of samples in a batch tile (src/graph/batch_tiling.h) that ops process efficiently.
+  /// Returns the smallest number of samples in a batch tile (src/graph/batch_tiling.h) that ops process efficiently.
   virtual std::int64_t min_samples(Arithmetic /*arithmetic*/) const { return 1; }
-  /// Calls body(worker) for workers 0 to count - 1 of workers() concurrently. If calls throw, rethrows one exception.
+  /// Calls body(worker) concurrently for workers 0 to count - 1 of workers(). If one or more calls throw, rethrows one
+  /// of the exceptions.
   virtual void on_workers(int count, const std::function<void(int worker)>& body);
 };
 
 inline constexpr std::size_t tensor_alignment_bytes = 64;
 
-/// `bytes` rounded up to a multiple of tensor_alignment_bytes, so that the next tensor of a block is aligned.
+/// Returns `bytes`, rounded up to a multiple of tensor_alignment_bytes. The next tensor of a block is then aligned.
 constexpr std::size_t aligned_bytes(std::size_t bytes) {
   return (bytes + tensor_alignment_bytes - 1) / tensor_alignment_bytes * tensor_alignment_bytes;
 }
@@ -111,16 +114,15 @@ std::span<const float> host_floats(Device& device, const Tensor& tensor, std::ve
 /// Uploads `values` to a float32 tensor on `device` with the same number of elements.
 void upload_floats(Device& device, std::span<const float> values, const Tensor& tensor);
 
-/// Copies floats between two arrays of equal size on `device`, as Device::copy.
+/// As Device::copy, for two float arrays of equal size on `device`.
 void copy_floats(Device& device, std::span<float> from, std::span<float> to);
 
-/// The algorithm of convolutions on CPUs. Winograd's method applies to 3x3 and 5x5 filters of stride 1. Winograd's
-/// method needs a quarter to a sixth of the multiplications of the direct method, and has slightly larger rounding
-/// errors.
+/// The algorithm of convolutions on CPUs. Winograd's method applies to 3x3 and 5x5 filters of stride 1. It needs a
+/// quarter to a sixth of the multiplications that the direct method needs, and its rounding errors are slightly larger.
 enum class ConvolutionMethod {
   automatic,  ///< chosen by a fixed rule from the shapes, never by a measurement
   direct,
-  winograd,  ///< wherever possible
+  winograd,  ///< use Winograd's method wherever possible
 };
 
 /// Settings of a CPU device.
@@ -136,7 +138,7 @@ struct DeviceRequest {
   CpuSettings cpu = {};
 };
 
-/// Opens the requested device. Errors: no_device; the message states the reason.
+/// Opens the requested device. Errors: no_device (the message states the reason).
 std::unique_ptr<Device> open_device(const DeviceRequest& request);
 
 /// Names and versions of the compute libraries: "oneDNN 3.4.1" and, in builds with CUDA, CUDA's libraries.

@@ -9,11 +9,11 @@ namespace carillon {
 
 /// The instruction sets in ascending order: a processor that supports one also supports all earlier ones.
 enum class Isa {
-  plain,        ///< baseline of the architecture: 4 floats per instruction
-  avx2,         ///< x86-64-v3: 8 floats, fused multiply-add
-  avx512,       ///< x86-64-v4: 16 floats, twice the registers
-  avx512_bf16,  ///< as avx512, except that bf16 products use AVX512-BF16, which rounds differently from AMX
-  amx,          ///< as avx512, except that bf16 products use AMX; avx512 emulates AMX with equal bits
+  plain,        ///< baseline of the architecture: one instruction processes 4 floats
+  avx2,         ///< x86-64-v3: 8 floats per instruction, fused multiply-add
+  avx512,       ///< x86-64-v4: 16 floats per instruction, twice as many registers
+  avx512_bf16,  ///< as avx512, but bf16 products use AVX512-BF16, which rounds differently from AMX
+  amx,          ///< as avx512, but bf16 products use AMX; avx512 emulates AMX with equal bits
 };
 
 }  // namespace carillon

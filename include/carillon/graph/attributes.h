@@ -30,9 +30,9 @@ class Attributes {
 
   /// Adds the attribute `name`, or replaces its value.
   void set(std::string_view name, Value value) { values_.insert_or_assign(std::string(name), std::move(value)); }
-  /// Null: there is no attribute of this name.
+  /// Returns the attribute, or null if no attribute has this name.
   const Value* find(std::string_view name) const;
-  /// All attributes, in alphabetical order of their names.
+  /// Returns all attributes, in alphabetical order of their names.
   const std::map<std::string, Value, std::less<>>& values() const { return values_; }
   bool operator==(const Attributes&) const = default;
 
@@ -73,8 +73,8 @@ class AttributeWriter {
 };
 
 /// Reads the fields of a params struct. Each function reads the attribute that the AttributeWriter function of the same
-/// name and type writes. If the attribute is absent, the field keeps its value. Errors: data (a value of another type
-/// or out of range).
+/// name and type writes. If the attribute is absent, the field keeps its value. Errors: data (a value has another type
+/// or is out of range).
 class AttributeReader {
  public:
   explicit AttributeReader(const Attributes& attributes) : attributes_(attributes) {}
@@ -104,8 +104,8 @@ class AttributeReader {
 
  private:
   const Attributes::Value* take(std::string_view name);
-  /// Checks the length of a list. Errors: data (`count` differs from `expected`). `count`: length of the list in the
-  /// attribute.
+  /// Checks the length of a list. `count`: number of elements of the list in the attribute. Errors: data (`count`
+  /// differs from `expected`).
   static void check_count(std::string_view name, std::size_t count, std::size_t expected);
   std::size_t read_word(std::string_view name, std::size_t present, std::span<const std::string_view> names);
 
@@ -126,8 +126,8 @@ Attributes attributes_of(Params params) {
   return different;
 }
 
-/// Reads a params struct from its attributes. Errors: data (an unknown attribute, or a value of another type or out of
-/// range).
+/// Reads a params struct from its attributes. Errors: data (an attribute is unknown, or a value has another type or is
+/// out of range).
 template <typename Params>
 Params params_of(const Attributes& attributes) {
   Params params;

@@ -29,7 +29,7 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
-/// The name of an output of an op. Output 0 has the name of the op, for example "split"; the next outputs are
+/// Returns the name of an output of an op. Output 0 has the name of the op, for example "split"; the next outputs are
 /// "split:1", "split:2", ...
 std::string output_name(const std::string& op, std::size_t output);
 
@@ -42,7 +42,7 @@ struct GraphContext {
   bool training = true;            ///< false: ops draw no random numbers, and dropout adds no ops
   bool distort = false;            ///< input ops distort training images at random, if they can
   std::uint64_t record_count = 0;  ///< training set size
-  std::uint64_t seed = 0;          ///< seed of the draws
+  std::uint64_t seed = 0;          ///< seed of the random draws of these ops
 };
 
 class Graph {
@@ -54,9 +54,10 @@ class Graph {
     int producer = -1;            ///< op index; -1: a pass removed the producer, or the value is an input
     std::vector<int> readers;     ///< ascending op indices; an op that reads the value twice is listed twice
     bool wants_gradient = false;  ///< the value depends on a parameter; after want_gradients_of: on a trained parameter
-    bool is_input = false;        ///< no op produces the value: it is part of the step's inputs (StepInputs)
-    /// -1 for an activation. Otherwise the index of a shared parameter: the gradient of this value is the part of the
-    /// parameter's gradient that one op computes (Graph::add_gradient_value). No op reads or writes the value itself.
+    bool is_input = false;        ///< no op produces the value: the value is part of the step's inputs (StepInputs)
+    /// If the value is an activation: -1. Otherwise: the index of a shared parameter. The gradient of this value is
+    /// then the part of the parameter's gradient that one op computes (Graph::add_gradient_value). No op reads or
+    /// writes the value itself.
     int gradient_of = -1;
   };
   struct Node {
@@ -65,17 +66,17 @@ class Graph {
     std::vector<int> inputs, outputs;  ///< value indices
     std::vector<int> parameters;       ///< parameter indices
     std::vector<int> buffers;          ///< buffer indices
-    /// For each parameter: the index of a value with ValueInfo::gradient_of. The op writes its part of the parameter's
-    /// gradient to the gradient of this value. -1: the op writes the parameter's gradient itself. Empty: -1 for all
-    /// parameters.
+    /// For each parameter, the index of a value with ValueInfo::gradient_of: the op writes its part of the parameter's
+    /// gradient to the gradient of this value. -1: the op writes the parameter's gradient itself. If the list is empty,
+    /// every entry counts as -1.
     std::vector<int> gradient_values = {};
     /// Variables of earlier ops that this op uses instead of its own: name of its own variable -> name of the shared
     /// variable (Graph::share_parameter).
     std::map<std::string, std::string> shared_parameters = {};
-    OpTraits traits = {};          ///< traits of the op's type
+    OpTraits traits = {};          ///< traits of this op type
     int block = -1;                ///< see set_block
     const OpType* type = nullptr;  ///< see NewOp
-    Attributes attributes = {};    ///< attributes of the op before any pass
+    Attributes attributes = {};    ///< attributes of the op before the passes changed it
   };
   struct NewOp {
     std::string name;
@@ -99,35 +100,35 @@ class Graph {
   const GraphContext& context() const { return context_; }
   Arithmetic arithmetic() const { return arithmetic_; }
 
-  /// Ops and parameters that are added from now on belong to this block. A block is a part of the network that repeats,
-  /// such as a residual block. Blocks are numbered from 0 in forward order; -1: no block. --layer-decay uses these
-  /// numbers.
+  /// All ops and parameters that are added after this call belong to this block. A block is a part of the network that
+  /// repeats, such as a residual block. Blocks are numbered from 0 in forward order; -1: no block. --layer-decay uses
+  /// these numbers.
   void set_block(int block) { block_ = block; }
   /// Adds a parameter (in messages and checkpoints: a variable) and returns its index. Names follow TensorFlow:
-  /// "layer1/weights". Errors: failed (a parameter or a buffer has this name; after share_parameter: the shapes of the
+  /// "layer1/weights". Errors: failed (a parameter or a buffer has this name; after share_parameter, the shapes of the
   /// two parameters differ).
   int add_parameter(ParameterSpec spec);
   /// The next op shares a parameter: add_parameter with the name `own` returns the parameter `shared` of an earlier op.
   /// The gradient of the parameter is then the sum of the gradients of its ops. add_parameter ignores the initial
   /// values, the L2 factor and the `trains` of the next op: the values of `shared` apply. Errors: failed (there is no
-  /// such parameter). add_op fails if the op adds no parameter with the name `own`.
+  /// parameter `shared`). add_op fails if the op adds no parameter with the name `own`.
   void share_parameter(const std::string& own, const std::string& shared);
   /// Adds a tensor that no optimiser changes, for example running statistics, and returns its index. Errors: as
   /// add_parameter.
   int add_buffer(BufferSpec spec);
-  /// Adds the value "target", which no op produces. Its shape is [batch, extents of spec.shape], its type is spec.type.
-  /// CPU ops read it as an input tensor. On a GPU the tensor has no data; kernels call StepTable::target. Errors:
-  /// failed (the graph already has a target).
+  /// Adds the value "target", which no op produces. Its shape is [batch, extents of spec.shape], and its type is
+  /// spec.type. CPU ops read it as an input tensor. On a GPU the tensor has no data; kernels call StepTable::target.
+  /// Errors: failed (the graph already has a target).
   Value add_target(const TargetSpec& spec);
   /// Appends an op with outputs of these shapes, and returns the outputs. A parameter belongs to the first op that
   /// lists it: an op must list all parameters added since the previous add_op, in the order of add_parameter. The order
   /// matters because ParameterLayout lays gradients out in the order in which backward completes them: the last
-  /// parameter first. Errors: failed (the op lists other parameters).
+  /// parameter first. Errors: failed (the list of the op's parameters differs from this).
   std::vector<Value> add_op_with_outputs(NewOp op, std::vector<Shape> output_shapes);
   /// Does the same as add_op_with_outputs for an op with one output, and returns this output.
   Value add_op(NewOp op, Shape output_shape);
 
-  /// Bytes of one sample's target; 0: the graph has no target.
+  /// Returns the bytes of one sample's target, or 0 if the graph has no target.
   std::size_t target_bytes() const { return target_bytes_; }
   /// The reference is valid until the graph gets another op or target.
   const Shape& shape(Value value) const { return values_.at(value.index).shape; }
@@ -153,13 +154,13 @@ class Graph {
   /// read before it is produced, or produced twice).
   void replace_nodes(std::vector<Node> nodes);
   /// Recomputes ValueInfo::wants_gradient for a training that changes only some parameters. `trains`: for each
-  /// parameter index, whether the training changes the parameter. Errors: failed (wrong number of parameters).
+  /// parameter index, whether the training changes the parameter. Errors: failed (`trains` has the wrong length).
   void want_gradients_of(const std::vector<bool>& trains);
 
  private:
   /// Reserves the name for a new parameter or buffer. Errors: failed (a parameter or a buffer has this name).
   void take_name(const std::string& name);
-  /// The index of the parameter with this name. Errors: failed (no parameter has this name).
+  /// Returns the index of the parameter with this name. Errors: failed (no parameter has this name).
   int parameter_named(const std::string& name) const;
   void link();
 
@@ -173,8 +174,8 @@ class Graph {
   std::vector<BufferSpec> buffers_;
   std::set<std::string, std::less<>> names_;  ///< names of parameters and buffers
   std::vector<int> next_parameters_;          ///< parameters that the next op must list
-  /// Entries that share_parameter added for Node::shared_parameters of the next op. next_shared_: add_parameter has not
-  /// used the entry yet. used_shared_: it has.
+  /// Entries that share_parameter added for Node::shared_parameters of the next op. next_shared_: entries that
+  /// add_parameter has not used yet. used_shared_: entries that it has used.
   std::map<std::string, std::string> next_shared_, used_shared_;
   bool has_target_ = false;
   std::size_t target_bytes_ = 0;
@@ -187,13 +188,14 @@ struct OpType {
 
   std::string_view name;       ///< "dense"
   int input_count = 1;         ///< number of values that the op reads; any_inputs: one or more
-  bool reads_records = false;  ///< the op reads the images of the records, in addition to its inputs
-  /// Adds the op and returns its outputs. Errors: data (unknown attributes), failed (unsuitable inputs or attributes).
+  bool reads_records = false;  ///< the op reads its inputs, and also the images of the records
+  /// Adds the op and returns its outputs. Errors: data (an attribute is unknown), failed (the inputs or attributes are
+  /// unsuitable).
   std::vector<Value> (*build)(Graph& graph, const std::string& name, std::span<const Value> inputs,
                               const Attributes& attributes);
 };
 
-/// The outputs of an op as a list. `output`, `outputs`: the result of the function that added the op.
+/// Returns the outputs of an op as a list. `output`, `outputs`: the result of the function that added the op.
 inline std::vector<Value> outputs_of(Value output) { return {output}; }
 inline std::vector<Value> outputs_of(std::vector<Value> outputs) { return outputs; }
 

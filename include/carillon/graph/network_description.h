@@ -46,25 +46,25 @@ struct OpDescription {
 };
 
 struct NetworkDescription {
-  std::string name;                ///< "mnist"
+  std::string name;                ///< the network's name, for example "mnist"
   std::string input = "image";     ///< name of the input, the uint8 images of the records; no op has this name
   ImageShape image;                ///< shape of the input
   std::vector<OpDescription> ops;  ///< all ops in forward order
   std::string output;              ///< name of the value that is the output, [batch, outputs]
-  /// Name of each variable and buffer in Carillon -> its name in PyTorch; empty: unknown.
+  /// Maps the name of each variable and buffer in Carillon to its name in PyTorch. Empty: the names are unknown.
   std::map<std::string, std::string> torch_names = {};
   bool operator==(const NetworkDescription&) const = default;
 };
 
 /// Describes the ops that `add_layers` adds to a graph with batch size 1. `add_layers` returns the output of the
-/// network. Errors: failed (an op has no OpType; two ops have the same name; the output is not [batch, outputs];
-/// read_description would refuse a name or a size), and the errors of `add_layers`.
+/// network. Errors: failed (an op has no OpType; two ops have the same name; the output does not have the shape [batch,
+/// outputs]; read_description would refuse a name or a size), and the errors of `add_layers`.
 NetworkDescription describe_network(const std::string& name, const ImageShape& image,
                                     const std::function<Value(Graph& graph)>& add_layers);
 
 /// Adds all ops of the network to an empty graph, and returns the output. The context of the graph must have the
-/// network's image shape. Errors: data (unknown attributes or inputs; sizes beyond 2^40 elements; the output is not
-/// [batch, outputs]), and the errors of the ops.
+/// network's image shape. Errors: data (an attribute or an input is unknown; a size exceeds 2^40 elements; the output
+/// does not have the shape [batch, outputs]), and the errors of the ops.
 Value add_network(Graph& graph, const NetworkDescription& network);
 
 /// True if the network has an op of this type, for example attention_op.
@@ -72,8 +72,8 @@ bool has_op(const NetworkDescription& network, const OpType& type);
 
 /// Returns the JSON text of the network. Errors: failed (a name is not UTF-8).
 std::string description_text(const NetworkDescription& network);
-/// Makes a description from its JSON text. `types`: all known op types. Errors: data (not a description in this format;
-/// an unknown op type).
+/// Makes a description from its JSON text. `types`: all known op types. Errors: data (the text is not a description in
+/// this format; an op type is unknown).
 NetworkDescription read_description(const std::string& text, std::span<const OpType* const> types);
 
 }  // namespace carillon

@@ -1,5 +1,6 @@
 // OpDefinition: one node of a network and its settings, without a device. Op: the node with memory on one device, made
-// by OpDefinition::instantiate. OpTraits: what graph passes, the executable and batch tiling may do with ops of a type.
+// by OpDefinition::instantiate. OpTraits: states what graph passes, the executable and batch tiling may do with the ops
+// of a type.
 //
 // Passes and tiling know ops only by their traits, so a new op requires no change in them.
 //
@@ -31,18 +32,19 @@ struct OpTensors {
   /// data. The output gradient of the loss is 1 by definition and has no data. If an op has several outputs, the
   /// gradient of an output that no op reads is 0 and has no data.
   std::vector<Tensor> input_gradients, output_gradients;
-  std::vector<Tensor> parameters, parameter_gradients;  ///< gradients: empty outside training
-  /// The compute copy of each parameter, in the format of OpTraits::compute_copy_format. The copies are current when
-  /// the op runs: the update writes them, and an evaluation converts the parameters before its first batch. If the
-  /// vector is empty (in summaries of layers, and on CPUs) or an element has no data, the op reads `parameters`.
+  std::vector<Tensor> parameters, parameter_gradients;  ///< parameter_gradients: empty outside training
+  /// The compute copy of each parameter (parameters.h): a copy in the type and order of OpTraits::compute_copy_format.
+  /// When the op runs, the copies equal the parameters: the update writes both, and an evaluation converts the
+  /// parameters before its first batch. If the vector is empty (as in summaries of layers, and on CPUs) or an element
+  /// has no data, the op reads `parameters`.
   std::vector<Tensor> parameter_compute_copies = {};
-  std::vector<Tensor> buffers;  ///< float32, kept from step to step
+  std::vector<Tensor> buffers;  ///< buffers: float32, kept from step to step
   /// [columns], float32: backward writes the column sums of input gradient 0 here. These sums are the gradient of the
   /// biases of the op that produces input 0. Set only for ops with OpTraits::sums_input_gradient.
   Tensor input_gradient_sums = {};
-  /// If this span is not empty, backward writes the loss and the other step sums to it, and forward need not write the
-  /// loss. step_sums[loss_sum] is the loss; step_sums[sync_sum] is StepHeader::request_sync of the step. Set only for
-  /// ops with OpTraits::writes_step_sums.
+  /// If this span is not empty, backward writes the loss and the other step sums to it, and then forward need not write
+  /// the loss. step_sums[loss_sum] is the loss; step_sums[sync_sum] is StepHeader::request_sync of the step. Set only
+  /// for ops with OpTraits::writes_step_sums.
   std::span<float> step_sums = {};
 };
 
@@ -75,22 +77,25 @@ class Op {
   virtual ~Op() = default;
   /// Enqueues outputs = f(inputs, parameters, buffers) and, in training, the change of the buffers.
   virtual void forward(Stream& stream) = 0;
-  /// Enqueues the computation of input and parameter gradients, which overwrites the old gradients. Exception: an op
-  /// made by OpTraits::accumulating adds to the gradient of input 0. May use output gradients as scratch.
+  /// Enqueues the computation of input and parameter gradients, which overwrite the old gradients. Exception: an op
+  /// made by OpTraits::accumulating adds its result to the gradient of input 0. The op may use the memory of its output
+  /// gradients as scratch.
   virtual void backward(Stream& stream) = 0;
 };
 
-/// Tensors that must keep their values from an op's forward to its backward.
+/// States which tensors must keep their values from an op's forward to its backward.
 struct BackwardNeeds {
   bool inputs = false;
-  bool outputs = false;  ///< output 0; backward cannot read other outputs
+  bool outputs = false;  ///< backward reads output 0; it cannot read other outputs
 };
 
-/// An op without a device: its settings, fixed when the graph is built. OpTraits says what passes may do with it.
+/// An op without a device: the settings of the op, which are fixed when the graph is built. OpTraits states what passes
+/// may do with the op.
 class OpDefinition {
  public:
   virtual ~OpDefinition() = default;
-  /// Name of the op type: its folder in `kernels/` ("dense") or one op of a folder with several ("gelu").
+  /// Name of the op type: the name of its folder in `kernels/` ("dense"), or of one op of a folder that has several ops
+  /// ("gelu").
   virtual std::string_view type() const = 0;
   virtual BackwardNeeds backward_needs() const = 0;
   /// Creates the op for these tensors and the context's device. Must be thread-safe: several threads may call it at the
@@ -115,60 +120,61 @@ enum class ActivationKind { none, relu, gelu, silu };
 struct OpTraits {
   using Definition = std::shared_ptr<const OpDefinition>;
 
-  // What the op computes. Passes fuse ops with these traits into other ops.
+  // What the op computes. Passes use these traits to fuse the op into other ops.
   /// The activation that the op computes from its only input. ActivationKind::none: the op is not an activation.
   ActivationKind activation = ActivationKind::none;
-  bool is_addition = false;  ///< output = input 0 + input 1
+  bool is_addition = false;  ///< the op computes output = input 0 + input 1
 
   // Fusion: passes merge an activation, an addition or a bias into a neighbouring op. Each function returns another
   // definition of the same C++ class, because the node keeps its traits. It returns null if this op does not support
   // the change.
-  /// The definition of this op with an activation (OpTraits::activation) applied to its output.
+  /// Returns the definition of this op with an activation (OpTraits::activation) that it applies to its output.
   Definition (*with_activation)(const OpDefinition& op, ActivationKind activation) = nullptr;
-  /// The definition of this op with a ReLU applied to its input. Returns null if the ReLU is not cheaper in this op
-  /// than in the op that produces the input.
+  /// Returns the definition of this op with a ReLU that it applies to its input. Returns null if the op that produces
+  /// the input can compute the ReLU at the same or a lower cost.
   Definition (*with_relu_before)(const OpDefinition& op) = nullptr;
-  /// The definition of this op without its last parameter. This parameter is the biases, [columns], that the op adds to
-  /// its output in its last operation. The columns of a tensor are its last extent, for example channels.
+  /// Returns the definition of this op without its last parameter. The last parameter is the biases, [columns], that
+  /// the op adds to its output in its last operation. The columns of a tensor are its last extent, for example
+  /// channels.
   Definition (*without_biases)(const OpDefinition& op) = nullptr;
-  /// The definition of this op with an additional last parameter: biases, [columns], that it adds to its input. Returns
-  /// null if the addition is not cheaper in this op than in the op that produces the input.
+  /// Returns the definition of this op with an additional last parameter: biases, [columns], that it adds to its input.
+  /// Returns null if the op that produces the input can add the biases at the same or a lower cost.
   Definition (*with_biases_before)(const OpDefinition& op) = nullptr;
-  /// The definition of this op with an additional last input. The input has the shape of the output, and the op adds it
-  /// to its output. Returns null if the op cannot do this on `device`.
+  /// Returns the definition of this op with an additional last input. The input has the shape of the output, and the op
+  /// adds it to its output. Returns null if the op cannot do this on `device`.
   Definition (*with_addend)(const OpDefinition& op, DeviceKind device) = nullptr;
-  /// The definition of this op with its batch statistics computed over the batches of all ranks, in training.
+  /// Returns the definition of this op that, in training, computes its batch statistics over the batches of all ranks.
   Definition (*synchronized)(const OpDefinition& op) = nullptr;
-  /// The definition of an op that uses its buffers (running statistics) in training in the same way as in evaluation,
-  /// and does not change them.
+  /// Returns the definition of an op that, in training, uses its buffers (running statistics) in the same way as in an
+  /// evaluation, and does not change them.
   Definition (*frozen)(const OpDefinition& op) = nullptr;
 
   // Gradients of values with several readers (src/graph/passes.h). As for fusion, each function that returns a
   // definition may return null.
-  /// The definition of this op with an additional last output that equals input 0 and shares its memory. The gradients
-  /// of input 0 and of the new output also share memory. Before backward, this memory holds the sum of the gradients
-  /// from the other readers of input 0; backward adds the gradient from this op. Returns null if the op cannot do this
-  /// on `device` for an input 0 of `type`.
+  /// Returns the definition of this op with an additional last output that equals input 0 and shares its memory. The
+  /// gradients of input 0 and of the new output also share memory. Before backward, this memory holds the sum of the
+  /// gradients from the other readers of input 0; backward adds the gradient from this op. Returns null if the op
+  /// cannot do this on `device` for an input 0 of `type`.
   Definition (*accumulating)(const OpDefinition& op, DeviceKind device, DType type) = nullptr;
-  /// For a GPU: the definition of this op with an additional last output, which the op neither reads nor writes. The
-  /// gradient of the op's result is then the sum of the gradients of both outputs.
+  /// For a GPU: returns the definition of this op with an additional last output, which the op neither reads nor
+  /// writes. The gradient of the op's result is then the sum of the gradients of both outputs.
   Definition (*summing_gradients)(const OpDefinition& op) = nullptr;
-  /// For a GPU: the definition of this op with the gradients of both inputs in the memory of the gradient of output 0.
-  /// Backward then copies nothing.
+  /// For a GPU: returns the definition of this op in which the gradients of both inputs share the memory of the
+  /// gradient of output 0. Backward then needs no copy.
   Definition (*sharing_gradients)(const OpDefinition& op) = nullptr;
   /// True if backward on a GPU does not change the gradient of output 0. No input gradient then shares memory with the
   /// gradient of output 0.
   bool (*keeps_output_gradient)(const OpDefinition& op) = nullptr;
 
   // Padding on a GPU: the images at the start of a network get extra channels, which hold zeros.
-  /// The channel count of input 0 that the op processes fastest, at least the channel count of `input`. `input`: shape
-  /// of input 0 without padding; `type`: its type.
+  /// The channel count of input 0 that the op processes fastest. It is at least the channel count of `input`. `input`:
+  /// shape of input 0 without padding; `type`: element type of input 0.
   std::int64_t (*preferred_channels)(const OpDefinition& op, const Shape& input, DType type) = nullptr;
   /// The op can produce an output with extra channels. Its input, if any, then has the same number of channels.
   bool pads_channels = false;
 
-  // Layout, and work that an op does for another op.
-  /// Format of the compute copy that the op reads on a GPU instead of parameter number `parameter`.
+  // Memory layout, and work that an op does for another op.
+  /// For a GPU: the format of the compute copy that the op reads instead of parameter number `parameter`.
   ComputeCopyFormat (*compute_copy_format)(int parameter) = nullptr;
   /// Position, in the op's list of parameters, of the biases that the op adds last. The gradient of the bias of a
   /// column is the sum of this column in the gradient of output 0. Nullopt: the op has no such biases. If the op that
@@ -180,8 +186,8 @@ struct OpTraits {
   bool (*writes_step_sums)(DeviceKind kind) = nullptr;
 
   // Batch tiling on a CPU: neighbouring ops process a few samples before they continue with the next samples.
-  /// The op can process a part of the batch. Ignored if its tensors share memory (OpDefinition::output_shares_input,
-  /// gradient_shares_output). Requirements:
+  /// The op can process a part of the batch. Ignored if tensors of the op share memory
+  /// (OpDefinition::output_shares_input, gradient_shares_output). Requirements:
   /// - The outputs and input gradients of a sample do not depend on the other samples, bit for bit.
   /// - The parameter gradients are sums over the samples.
   /// - The first extent of all inputs and outputs is the number of samples.
@@ -200,7 +206,8 @@ struct MemberTrait<member> {
   }
 };
 
-/// Makes a trait of a const member function of a definition: {.with_activation = trait<&DenseDefinition::activated>}.
+/// Makes a trait that calls a const member function of a definition: {.with_activation =
+/// trait<&DenseDefinition::activated>}.
 template <auto member>
 inline constexpr auto* trait = &MemberTrait<member>::call;
 

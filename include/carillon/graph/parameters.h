@@ -1,12 +1,12 @@
 // The arrays that a network keeps on its device from step to step: variables, their compute copies, and buffers.
 //
 // ParameterStore: all variables of a network in one flat array; gradients and optimiser slots have the same layout. The
-// layout is the backward order (last layer first), so that the gradients at the front of the array are complete first.
-// A bucket is the part of the gradients that the ranks average in one message. Because of this layout, a bucket is one
-// span. Each tensor starts at a multiple of 64 bytes; the gaps hold zeros.
+// layout is the backward order (last layer first), so that backward completes the gradients at the front of the array
+// first. A bucket is the part of the gradients that the ranks average in one message. Because of this layout, a bucket
+// is one span. Each tensor starts at a multiple of 64 bytes; the gaps hold zeros.
 //
-// The step sums follow the last gradient. The step sums are step_sum_count or more floats, such as this rank's loss.
-// The all-reduce of the gradients includes the step sums, so that every rank gets their means over the ranks.
+// The step sums follow the last gradient. They are at least step_sum_count floats, for example this rank's loss. The
+// all-reduce of the gradients includes the step sums, so that every rank gets their means over the ranks.
 //
 // ComputeCopy: a copy of a parameter in the type and order that matrix products read. The update writes the parameter
 // and the copy, so that no step converts parameters. Only GPUs have compute copies.
@@ -31,14 +31,15 @@ namespace carillon {
 
 struct Initializer {
   enum class Kind { constant, truncated_normal, uniform } kind = Kind::constant;
-  /// constant: the value. truncated_normal: the standard deviation before truncation. Draws beyond two standard
-  /// deviations are repeated, and the result is not rescaled. uniform: b, for draws from [-b, b).
+  /// The meaning depends on `kind`. constant: the value. truncated_normal: the standard deviation before truncation;
+  /// draws beyond two standard deviations are repeated, and the result is not rescaled. uniform: b, for draws from [-b,
+  /// b).
   float value = 0.0f;
-  /// If not negative, random values depend on this number instead of the variable's name. Old networks set the number,
-  /// so that their initial values stay the same.
+  /// If not negative, random values depend on this number instead of the variable's name. Older networks set this
+  /// number, so that their initial values did not change when names were introduced.
   int number = -1;
-  /// For filters [height, width, in, out] with odd height and width: filter o < min(in, out) copies input channel o
-  /// (1 in the middle, otherwise 0), as PyTorch's dirac_. The other filters are drawn as `kind` says. Ignored for
+  /// For filters [height, width, in, out] with odd height and width: filter o < min(in, out) copies input channel o (1
+  /// in the middle, otherwise 0), as PyTorch's dirac_. The other filters are drawn as `kind` says. Ignored for
   /// Kind::constant.
   bool dirac = false;
 };
@@ -51,8 +52,8 @@ struct ParameterSpec {
   /// task's loss.
   float l2_factor = 0.0f;
   bool trains = true;  ///< false: the variable keeps its initial values, independent of its parameter group
-  /// True for a table of vectors (an embedding). An update rule that treats vectors and matrices differently treats the
-  /// table as a vector.
+  /// True for a table of vectors (an embedding). Some update rules treat vectors and matrices differently; these rules
+  /// treat the table as a vector.
   bool is_embedding = false;
   int block = -1;  ///< the block of the network to which the variable belongs (Graph::set_block); -1: none
 };
@@ -60,7 +61,7 @@ struct ParameterSpec {
 /// An array that an optimiser keeps, with the layout of the parameters, for example momentum or a moving average.
 struct Slot {
   std::string name;
-  bool starts_as_values = false;  ///< initially equal to the variables; false: zero
+  bool starts_as_values = false;  ///< true: the array starts as a copy of the variables; false: it starts with zeros
 };
 
 /// The position of each parameter in a flat array; offsets and counts in elements.
@@ -83,32 +84,33 @@ class ParameterLayout {
 
 enum class ComputeCopyFormat {
   none,
-  same_layout,   ///< the parameter's layout, in the activations' type
-  filter_major,  ///< [last extent, all others] in the activations' type, padded to the channel count of the op's input
+  same_layout,   ///< the layout of the parameter, with the element type of the activations
+  filter_major,  ///< [last extent, all other extents] in the activations' type; `in` is padded to the channel count of
+                 ///< the op's input
 };
 
-/// The layout of pixels with padding channels. The padding channels follow the pixel's own channels and hold 0.
+/// How pixels with padding channels are stored. The padding channels follow the pixel's own channels and hold 0.
 struct ChannelPadding {
   std::uint32_t channels = 1, padded = 1;  ///< channels per pixel, without and with padding
 
-  /// The position in padded memory of channel i. i counts the channels of all pixels without padding.
+  /// Returns the position of channel i in padded memory. i counts the channels of all pixels without padding.
   CARILLON_HOST_DEVICE std::uint32_t place(std::uint32_t i) const {
     return channels == padded ? i : i / channels * padded + i % channels;
   }
-  /// The number of elements of the memory of some pixels, including padding channels. `count`: channels of all these
-  /// pixels together, without padding channels.
+  /// Returns the number of elements that some pixels need in memory, including padding channels. `count`: the number of
+  /// channels of all these pixels together, without padding channels.
   CARILLON_HOST_DEVICE std::int64_t extent(std::int64_t count) const {
     return channels == padded ? count : count / channels * padded;
   }
 };
 
-/// The padding of filters [height, width, in, out] for an input with at least `in` channels.
+/// Returns the padding of filters [height, width, in, out] if the input has at least `in` channels.
 inline ChannelPadding channel_padding(const Shape& filters, const Shape& input) {
   return {static_cast<std::uint32_t>(filters[2]), static_cast<std::uint32_t>(input.extents().back())};
 }
 
 struct ComputeCopy {
-  Tensor tensor;  ///< no data: the parameter has no compute copy
+  Tensor tensor;  ///< a tensor without data: the parameter has no compute copy
   ComputeCopyFormat form = ComputeCopyFormat::none;
   ChannelPadding padding = {};  ///< filter_major: padding of the extent `in`
   Buffer memory = {};           ///< holds the tensor
@@ -120,11 +122,11 @@ inline constexpr std::size_t step_sum_count = 16;
 inline constexpr std::size_t loss_sum = 0, sync_sum = 1;
 
 /// The memory of a ParameterStore. The store owns these buffers and does not clear them. If `values` or `slots` is
-/// empty, the store allocates zeroed memory on its device.
+/// empty, the store instead allocates zeroed memory on its device.
 struct ParameterMemory {
-  Buffer gradients;                              ///< gradient_bytes; empty: no training
-  Buffer values = {};                            ///< value_bytes
-  Buffer slots = {};                             ///< value_bytes for each slot, consecutively
+  Buffer gradients;                              ///< gradient_bytes long; empty: no training
+  Buffer values = {};                            ///< value_bytes long
+  Buffer slots = {};                             ///< value_bytes for each slot, one slot after the other
   std::vector<ComputeCopy> compute_copies = {};  ///< one per parameter, or an empty vector
 };
 /// Bytes of all gradients and `sum_count` step sums.
@@ -141,28 +143,28 @@ class ParameterStore {
   const std::vector<ParameterSpec>& specs() const { return specs_; }
   const ParameterLayout& layout() const { return layout_; }
   const std::vector<Slot>& slots() const { return slots_; }
-  /// The index of the slot of that name. Errors: failed (no slot has this name).
+  /// Returns the index of the slot with that name. Errors: failed (no slot has this name).
   int slot_named(std::string_view name) const;
 
   Tensor value(int parameter) const { return view(values(), parameter); }
-  /// The gradient of a parameter; a tensor without data outside training.
+  /// Returns the gradient of a parameter, or a tensor without data outside training.
   Tensor gradient(int parameter) const;
   Tensor slot(int slot, int parameter) const { return view(this->slot(slot), parameter); }
-  /// The compute copy of each parameter, or an empty vector.
+  /// Returns the compute copy of each parameter, or an empty vector if there are none.
   const std::vector<ComputeCopy>& compute_copies() const { return memory_.compute_copies; }
 
-  /// [layout().total()] on the device.
+  /// [layout().total()] all variables, on the device.
   std::span<float> values() const { return array(memory_.values, 0); }
   /// Like values(), for one slot. Errors: failed (no slot has this number).
   std::span<float> slot(int slot) const;
-  /// [layout().total() + sum_count]: the gradients, then the step sums. Errors of this function and of step_sums():
-  /// failed (the store has no gradients).
+  /// [layout().total() + sum_count]: the gradients, followed by the step sums. Both this function and step_sums() have
+  /// this error: failed (the store has no gradients).
   std::span<float> gradients_and_sums() const;
   std::span<float> step_sums() const { return gradients_and_sums().subspan(layout_.total()); }
 
  private:
   Tensor view(std::span<float> array, int parameter) const;
-  /// Array number `number` in `buffer`, which holds consecutive arrays of layout().total() floats.
+  /// Returns array number `number` in `buffer`, which holds consecutive arrays of layout().total() floats.
   std::span<float> array(const Buffer& buffer, std::size_t number) const;
 
   std::vector<ParameterSpec> specs_;
@@ -173,15 +175,15 @@ class ParameterStore {
 };
 
 /// How checkpoints and evaluations combine the buffers of the ranks. Each rank has computed its own buffers, except
-/// buffers that are `equal`.
+/// `equal` buffers.
 enum class AcrossRanks {
-  first,  ///< the buffer of rank 0
-  mean,   ///< the mean over the ranks
+  first,  ///< take the buffer of rank 0
+  mean,   ///< take the mean over the ranks
   equal,  ///< no op changes the buffer, so all ranks have the same values
 };
 
 struct BufferSpec {
-  std::string name;  ///< "norm1/moving_mean"; no parameter has the same name
+  std::string name;  ///< for example "norm1/moving_mean"; no parameter has the same name
   Shape shape;
   float initial_value = 0.0f;
   AcrossRanks across_ranks = AcrossRanks::first;
@@ -194,7 +196,7 @@ class BufferStore {
 
   const std::vector<BufferSpec>& specs() const { return specs_; }
   Tensor tensor(int buffer) const;
-  /// All buffers, on the device; the gaps between them hold zeros.
+  /// Returns all buffers, on the device. The gaps between the buffers hold zeros.
   std::span<float> values() const { return {static_cast<float*>(memory_.data()), memory_.bytes() / sizeof(float)}; }
 
  private:
@@ -203,7 +205,7 @@ class BufferStore {
   Buffer memory_;
 };
 
-/// True if the whole name of a variable or buffer matches the shell pattern; `*` also matches `/`.
+/// True if the whole name of a variable or buffer matches the shell pattern; `*` can also match `/`.
 bool name_matches(const std::string& pattern, const std::string& name);
 bool matches_any(const std::vector<std::string>& patterns, const std::string& name);
 /// Checks the patterns of an option. Errors: usage (a pattern matches no variable; the text names `option`, for example

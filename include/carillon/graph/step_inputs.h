@@ -24,7 +24,7 @@
 namespace carillon {
 
 /// The optimiser's numbers that change from step to step, for example the learning rate. A captured step cannot receive
-/// arguments, so it reads these numbers from its entry in the ring. The optimiser assigns the indices.
+/// arguments. Therefore it reads these numbers from its entry in the ring. The optimiser assigns the indices.
 struct StepScalars {
   static constexpr std::size_t count = 12;
   float at[count] = {};
@@ -77,15 +77,15 @@ struct StepTable {
   CARILLON_HOST_DEVICE const std::uint8_t* image(std::size_t sample) const {
     return images + static_cast<std::size_t>(row(sample)) * image_bytes;
   }
-  /// The first element of a sample's target. T: C++ type of TargetSpec::type.
+  /// Returns the first element of a sample's target. T: the C++ type for TargetSpec::type.
   template <typename T>
   CARILLON_HOST_DEVICE const T* target(std::size_t sample) const {
     return reinterpret_cast<const T*>(targets + static_cast<std::size_t>(row(sample)) * target_bytes);
   }
 };
 
-/// The result of a step for the host: the means of the step sums, the L2 loss and the norm of the gradient. Equal on
-/// all ranks.
+/// The result of a step for the host: the means of the step sums, the L2 loss and the norm of the gradient. All ranks
+/// get equal results.
 struct StepOutcome {
   float loss = 0.0f;            ///< loss of the task, without L2
   float sync_requests = 0.0f;   ///< fraction of the ranks, 0 to 1, that set StepHeader::request_sync to 1
@@ -104,21 +104,23 @@ struct StepProgress {
 struct StepInputs {
   // The current step, for ops on the host.
   Batch batch;  ///< this rank's samples, valid until the step is done
-  /// [batch] The targets of the samples, at a fixed address: the memory of the graph's target value. Null on a GPU: GPU
-  /// ops read targets through `table`.
+  /// [batch] The targets of the samples, in the memory of the graph's target value. The address never changes. Null on
+  /// a GPU: GPU ops read targets through `table`.
   std::byte* targets = nullptr;
   StepScalars scalars;
   bool request_sync = false;  ///< see StepHeader::request_sync
-  // For a GPU. GPU ops copy these structs when they are created.
+  // Only for a GPU. GPU ops copy these structs when they are created.
   StepTable table;
   StepProgress progress;
 };
 
 /// The end of a step. Update kernels receive it by value.
 struct StepEnd {
-  const float* sums = nullptr;  ///< [step_sum_count] after the all-reduce; result_scale turns them into means
+  const float* sums = nullptr;  ///< [step_sum_count] the sums after the all-reduce. Their products with result_scale
+                                ///< are the means
   StepProgress progress;        ///< GPU only
-  float result_scale = 1.0f;    ///< factor of gradients and step sums (Communicator::result_scale)
+  float result_scale = 1.0f;    ///< factor that turns the sums of gradients and step sums into means
+                                ///< (Communicator::result_scale)
 
   CARILLON_HOST_DEVICE float mean(float averaged) const { return rounded_product(averaged, result_scale); }
 
@@ -131,8 +133,8 @@ struct StepEnd {
   CARILLON_HOST_DEVICE bool finish_block(int blocks) const {
     return fetch_increment(progress.blocks_done) + 1 == static_cast<std::uint32_t>(blocks);
   }
-  /// One thread of the last block calls this after everything else. Writes the outcome and adds 1 to the step counter.
-  /// The norm is reported only if the update is applied.
+  /// One thread of the last block calls this as its last action. Writes the outcome and adds 1 to the step counter. The
+  /// norm is reported only if the update is applied.
   CARILLON_HOST_DEVICE void finish_step(double l2_loss, double gradient_norm = -1.0) const {
     progress.outcomes[*progress.step_counter & (progress.capacity - 1)] = {
         mean(sums[loss_sum]), mean(sums[sync_sum]), l2_loss, allows_update() ? gradient_norm : -1.0};

@@ -28,7 +28,7 @@ inline constexpr std::int64_t max_picture_side = 65535;
 inline constexpr int max_jpeg_scans = 500;
 inline constexpr std::int64_t max_jpeg_scan_pixels = 2'000'000'000;
 
-/// The error for a picture with more than max_picture_pixels pixels, or with a side longer than max_picture_side. Its
+/// The error for a picture that has more than max_picture_pixels pixels, or a side longer than max_picture_side. Its
 /// code is `data`.
 class TooLargePicture : public Error {
  public:
@@ -40,7 +40,8 @@ enum class PictureFormat { jpeg, png };
 struct PictureInfo {
   PictureFormat format = PictureFormat::jpeg;
   std::int64_t height = 0, width = 0;  ///< size as shown: after the orientation is applied
-  int channels = 0;                    ///< stored channels: 1 grey, 3 colour (also a PNG palette), 4 CMYK
+  int channels = 0;                    ///< channels that the file stores: 1 grey, 3 colour (also for a PNG palette), 4
+                                       ///< CMYK
   bool has_transparency = false;       ///< a PNG with an alpha channel or transparent colours
   int orientation = 1;  ///< EXIF orientation of a JPEG: 1 (as stored) to 8; 1 if EXIF is absent or malformed
 };
@@ -53,11 +54,11 @@ struct Colour {
 
 /// Parses a colour: `#rrggbb`, "white" or "black". Returns nullopt for any other text.
 std::optional<Colour> parse_colour(std::string_view text);
-/// The colour as the text `#rrggbb`.
+/// Returns the colour as the text `#rrggbb`.
 std::string colour_text(const Colour& colour);
 
-/// Reads format and size from the header. Errors: data (unknown format, too many pixels); the message lacks the file
-/// name.
+/// Reads format and size from the header. Errors: data (the format is unknown; the picture has too many pixels). The
+/// message does not contain the file name.
 PictureInfo picture_info(std::span<const std::uint8_t> file);
 
 /// A rectangle of a picture, in pixels.
@@ -69,15 +70,15 @@ struct PictureBox {
 struct PartRequest {
   PictureBox needed;  ///< rectangle that the caller needs, in the picture as it is shown
   /// Output pixels per source pixel of the resize that follows. If both scales are at most 1/2, 1/4 or 1/8, the decoder
-  /// may decode the picture at this fraction of its size. With a scale of 1 or more, it decodes the picture at its full
-  /// size.
+  /// may decode the picture at this fraction of its size. With a scale of 1 or more, the decoder uses the full size of
+  /// the picture.
   double vertical_scale = 1.0, horizontal_scale = 1.0;
   Colour background = {};  ///< colour behind transparent pixels
 };
 
 /// Decoded pixels, four bytes each (red, green, blue, unused), row by row.
 struct DecodedPart {
-  std::vector<std::uint8_t> pixels;    ///< [height][width][4]; the vector may be longer
+  std::vector<std::uint8_t> pixels;    ///< [height][width][4]; the vector may be longer than this
   std::int64_t height = 0, width = 0;  ///< size of the decoded rectangle
   std::int64_t row = 0, column = 0;    ///< position of the first pixel in the reduced picture
   std::int64_t reduction = 1;          ///< factor by which the picture was reduced: 1, 2, 4 or 8
@@ -90,10 +91,10 @@ struct DecodedPart {
   const std::uint8_t* row_at(std::int64_t y) const { return pixels.data() + y * width * 4; }
 };
 
-/// Decodes the rectangle of `request` into `part`. Errors: as picture_info; data (damage).
+/// Decodes the rectangle of `request` into `part`. Errors: as picture_info; data (the file is damaged).
 void decode_part(std::span<const std::uint8_t> file, const PartRequest& request, DecodedPart& part);
 
-/// Decodes the whole picture, and reads the file to its end so that all damage is found. Errors: as decode_part.
+/// Decodes the whole picture, and reads the file to its end, so that it finds all damage. Errors: as decode_part.
 void decode_whole(std::span<const std::uint8_t> file, DecodedPart& whole);
 
 }  // namespace carillon

@@ -1,6 +1,6 @@
 // View: how a picture becomes an input image of the network. A view states the part of the picture, the size of the
 // image, and the position of the part in the image. The functions of this file choose views by the usual rules. The
-// second half of this file augments the image.
+// functions in the second half of this file augment the image.
 //
 // Training crops a random part (Szegedy and others, "Going deeper with convolutions", 2015), as torchvision's
 // RandomResizedCrop or TensorFlow's sample_distorted_bounding_box. Evaluation resizes the whole picture and crops the
@@ -32,18 +32,18 @@ struct PictureView {
   /// Position of the image in the resized part. The image may extend beyond the resized part, but must overlap it.
   std::int64_t row = 0, column = 0;
   std::int64_t height = 0, width = 0;  ///< size of the image
-  bool mirrored = false;               ///< left-right, as the last step
+  bool mirrored = false;               ///< true: mirror the image left-right, as the last step
   Colour background = {};              ///< colour behind transparent pixels
   Colour padding = {};                 ///< colour of image pixels outside the resized part
 };
 
 enum class Resampling {
-  /// Bilinear with antialiasing, as in Pillow and torchvision. With scale = pixels of the picture per pixel of the
-  /// image, image pixel i is a weighted mean around the position (i + 1/2) scale. The weights fall linearly to 0 at the
-  /// distance max(1, scale).
+  /// Resizes bilinearly with antialiasing, as Pillow and torchvision do. With scale = pixels of the picture per pixel
+  /// of the image, image pixel i is a weighted mean around the position (i + 1/2) scale. The weights fall linearly to 0
+  /// at the distance max(1, scale).
   antialiased,
-  /// TensorFlow 1's resize_bilinear without align_corners: interpolates between the pixel at floor(i scale) and the
-  /// next pixel.
+  /// Resizes as TensorFlow 1's resize_bilinear without align_corners: interpolates between the pixel at floor(i scale)
+  /// and the next pixel.
   top_left_aligned,
 };
 
@@ -51,7 +51,8 @@ struct CropRule {
   enum class Kind { torchvision, tensorflow };
   Kind kind = Kind::torchvision;
   double min_area = 0.08, max_area = 1.0;               ///< area of the part as a share of the picture's area
-  double min_ratio = 3.0 / 4.0, max_ratio = 4.0 / 3.0;  ///< width / height; Kind::torchvision: log-uniform
+  double min_ratio = 3.0 / 4.0, max_ratio = 4.0 / 3.0;  ///< width / height. For Kind::torchvision, the distribution is
+                                                        ///< log-uniform
 };
 
 /// Draws a random part of a picture. Kind::torchvision: makes 10 tries, then uses the largest centred part within the
@@ -59,19 +60,20 @@ struct CropRule {
 /// picture's pixels (min_object_covered).
 PictureBox random_part(const PictureInfo& picture, const CropRule& rule, PhiloxDraws& draws);
 
-/// The centre crop of `height` x `width` after resizing the shorter side of the picture to `shorter` pixels. `shorter`
-/// must be at least the longer side of the image. The other side is scaled in proportion and rounded down. If two
-/// positions of the crop are equally near the centre, the even position is used, as in torchvision.
+/// Returns the view that resizes the shorter side of the picture to `shorter` pixels and crops `height` x `width`
+/// pixels from the centre. `shorter` must not be less than max(height, width). The longer side is scaled in proportion
+/// and rounded down. If two positions of the crop are equally near the centre, the even position is used, as in
+/// torchvision.
 PictureView central_view(const PictureInfo& picture, std::int64_t shorter, std::int64_t height, std::int64_t width);
 
-/// The view of a picture for an evaluation. Fit::crop: as central_view. Fit::pad and Fit::squash show the whole picture
-/// and ignore `shorter`. Fit::pad: as Pillow's ImageOps.pad.
+/// Returns the view of a picture for an evaluation. With Fit::crop, this is central_view. With Fit::pad and
+/// Fit::squash, the view shows the whole picture and ignores `shorter`. Fit::pad works as Pillow's ImageOps.pad.
 PictureView fitted_view(const PictureInfo& picture, Fit fit, std::int64_t shorter, std::int64_t height,
                         std::int64_t width);
 
-/// The view of a random part of a picture as an image of `height` x `width`. Fit::crop: random_part draws the part.
-/// Fit::pad and Fit::squash: the part is drawn from the padded or stretched picture. With Fit::pad, the part is then
-/// moved until it shows as much of the picture as the size of the part allows.
+/// Returns a view that shows a random part of a picture as an image of `height` x `width` pixels. Fit::crop:
+/// random_part draws the part. Fit::pad and Fit::squash: the part is drawn from the padded or stretched picture. With
+/// Fit::pad, the part is then moved until it shows as much of the picture as the size of the part allows.
 PictureView random_view(const PictureInfo& picture, Fit fit, const CropRule& rule, PhiloxDraws& draws,
                         std::int64_t height, std::int64_t width);
 
@@ -90,10 +92,10 @@ void render_view(std::span<const std::uint8_t> file, const PictureView& view, Re
 // erasing.
 //
 // RandAugment: Cubuk, Zoph, Shlens, Le, "RandAugment: Practical automated data augmentation with a reduced search
-// space", 2020. The 14 ops, their ranges and their rounding equal torchvision.transforms.RandAugment for Pillow images
-// (nearest neighbour, black fill, 31 magnitudes). Random erasing: Zhong, Zheng, Kang, Li, Yang, "Random erasing data
-// augmentation", 2017, as torchvision.transforms.RandomErasing with its default area (0.02 to 0.33 of the image) and
-// ratio (0.3 to 3.3).
+// space", 2020. The 14 ops, their ranges and their rounding are the same as in torchvision.transforms.RandAugment for
+// Pillow images (nearest neighbour, black fill, 31 magnitudes). Random erasing: Zhong, Zheng, Kang, Li, Yang, "Random
+// erasing data augmentation", 2017. It works as torchvision.transforms.RandomErasing with its default area (0.02 to
+// 0.33 of the image) and ratio (0.3 to 3.3).
 //
 // An image is [height][width][3]: red, green, blue. These functions throw no errors.
 
@@ -145,13 +147,13 @@ void rand_augment(const RandAugment& settings, PhiloxDraws& draws, const Augment
 void random_orientation(bool flips, bool turns, PhiloxDraws& draws, const AugmentedImage& image);
 
 /// Multiplies brightness, contrast and saturation by random factors from 1 - strength to 1 + strength, in random order.
-/// Equals torchvision.transforms.ColorJitter(strength, strength, strength) for Pillow images. `strength`: 0 to 1.
+/// Works as torchvision.transforms.ColorJitter(strength, strength, strength) for Pillow images. `strength`: 0 to 1.
 void color_jitter(double strength, PhiloxDraws& draws, const AugmentedImage& image);
 
 /// Draws the box to erase in at most 10 tries. If no box fits, the height of the result is 0.
 PictureBox erased_box(std::int64_t height, std::int64_t width, PhiloxDraws& draws);
 
-/// With the probability `probability`, sets a random box of the image (erased_box) to the colour `fill`.
+/// With probability `probability`, fills a random box of the image (erased_box) with the colour `fill`.
 void random_erasing(double probability, const Colour& fill, PhiloxDraws& draws, const AugmentedImage& image);
 
 }  // namespace carillon

@@ -1,4 +1,4 @@
-// Network: the description of a neural network, with the settings of its training.
+// Network: the description of a neural network, together with the settings of its training.
 //
 // A network is a value. It does not depend on ranks, devices or programs. Each program lists the networks that it can
 // train. A checkpoint stores the description, so evaluations need no list. build_network() turns a network into a graph
@@ -21,7 +21,7 @@
 
 namespace carillon {
 
-/// y = (v / 255 - mean) / deviation for each channel. v: pixel, 0 to 255.
+/// Normalizes each channel: y = (v / 255 - mean) / deviation. v: pixel, 0 to 255.
 struct PixelNormalization {
   std::array<float, 3> mean = {}, deviation = {1.0f, 1.0f, 1.0f};
 };
@@ -30,28 +30,29 @@ struct PixelNormalization {
 /// and `outputs` may influence the names and shapes of the variables.
 struct NetworkSettings {
   ImageShape image;  ///< shape of the records
-  /// Fraction of image bytes that are not 0, from 0 to 1; a hint for speed; 1: unknown.
+  /// Fraction of image bytes that are not 0, from 0 to 1. The network uses it only to run faster. 1: unknown.
   float density = 1.0f;
   std::int64_t outputs = 0;     ///< output elements per sample (Task::outputs)
-  float pixel_scale = 1.0f;     ///< factor of the uint8 pixels; networks that normalise pixels ignore it
-  float regularization = 0.0f;  ///< L2 factor of the regularised weights
+  float pixel_scale = 1.0f;     ///< factor by which the network multiplies the uint8 pixels; networks that normalise
+                                ///< pixels ignore it
+  float regularization = 0.0f;  ///< factor of the L2 loss of the regularised weights
   bool distort = false;         ///< distort training images at random, if the network supports it
-  /// Replaces the normalization of the network; 3 channels only.
+  /// Normalization that replaces the network's normalization; only for images with 3 channels.
   std::optional<PixelNormalization> normalization = std::nullopt;
-  float drop_path = 0.0f;          ///< stochastic depth: rate of the last residual block, below 1
+  float drop_path = 0.0f;          ///< stochastic depth: drop rate of the last residual block, below 1
   std::uint64_t record_count = 0;  ///< training set size; required before training starts
-  std::uint64_t seed = 0;          ///< seed of the distortion and of all other draws
+  std::uint64_t seed = 0;          ///< seed of the distortion and of all other random draws
 };
 
-/// The use of a graph.
+/// What a graph is built for.
 enum class Purpose {
-  training,    ///< includes the loss
-  evaluation,  ///< ends at the output; images are not distorted
-  summary,     ///< like training, without the loss; also returns the outputs of all layers
+  training,    ///< training: the graph includes the loss
+  evaluation,  ///< the graph ends at the output, and images are not distorted
+  summary,     ///< as training, but without the loss; the outputs of all layers are also returned
 };
 
-/// Initial values of one variable, computed from the training set instead of drawn. Used when a training starts, not
-/// when it resumes.
+/// Initial values of one variable that are computed from the training set, not drawn. They are used when a training
+/// starts, but not when it resumes.
 struct ValuesOfData {
   std::string variable;
   std::int64_t max_records = 0;  ///< `compute` gets this number of records, from record 0 on; all records if there are
@@ -82,17 +83,18 @@ struct MixingSettings {
   std::uint64_t seed = 0;
 };
 
-/// Users select a network by NetworkDescription::name in the program's list. The first op reads the records and returns
-/// the images [batch, height, width, channels]. Summaries can show images with 1 or 3 channels.
+/// The program has a list of networks, from which users select one by its NetworkDescription::name. The first op reads
+/// the records and returns the images [batch, height, width, channels]. Summaries can show images with 1 or 3 channels.
 struct Network : NetworkDescription {
   // As in NetworkSettings:
   bool distort = false;
   std::uint64_t record_count = 0, seed = 0;
-  std::vector<ValuesOfData> values_of_data = {};  ///< variables in neither this list nor `given` have drawn values
+  std::vector<ValuesOfData> values_of_data = {};  ///< variables that are neither in this list nor in `given` have drawn
+                                                  ///< values
   /// Initial values from a file; null: none.
   std::shared_ptr<const std::vector<GivenValues>> given = {};
   std::vector<std::string> notes = {};  ///< lines that a training prints when it starts
-  WarpSettings warp = {};               ///< the first op, an image_input, warps the images
+  WarpSettings warp = {};               ///< the first op is an image_input that warps the images
   MixingSettings mixing = {};           ///< mixes the warped images; the loss mixes targets in the same way
   bool sync_batch_norm = false;         ///< in training, batch norms compute their statistics over the batches of all
                                         ///< ranks
@@ -109,12 +111,13 @@ struct Network : NetworkDescription {
 Network make_network(const std::string& name, const NetworkSettings& settings,
                      const std::function<Value(Graph& graph)>& add_layers);
 
-/// Makes a network. Errors: usage (images of an unsupported shape; the message names it).
+/// Makes a network. Errors: usage (the network does not support this shape of images; the message names the shape).
 using MakeNetwork = std::function<Network(const NetworkSettings& settings)>;
 
 /// A network's graph, ready to run.
 struct BuiltNetwork {
-  /// A layer that has variables. If the only op that reads the layer's output is a ReLU, `output` is the ReLU's output.
+  /// A layer that has variables. `output` is the layer's output. Exception: if the only op that reads the layer's
+  /// output is a ReLU, `output` is the ReLU's output.
   struct Layer {
     std::string name;
     Value output;
@@ -123,7 +126,7 @@ struct BuiltNetwork {
   Graph graph;
   Value input;                ///< the images that the first layer reads, after warping and mixing
   Value output;               ///< [batch, outputs]
-  Value loss;                 ///< [], the mean over the batch; only for training with a task
+  Value loss;                 ///< [] the mean loss over the batch; exists only for training with a task
   std::vector<Layer> layers;  ///< only for summaries: the outputs of all layers stay readable after a forward pass
 };
 
@@ -131,7 +134,7 @@ struct BuildSettings {
   std::int64_t batch_size = 1;
   Arithmetic arithmetic = Arithmetic::fp32;
   Purpose purpose = Purpose::training;
-  DeviceKind device = DeviceKind::cpu;  ///< the graph runs on this kind of device
+  DeviceKind device = DeviceKind::cpu;  ///< kind of device on which the graph runs
 };
 
 /// Builds the graph of a network. The graph has the network's ops and, after the first op, the op that mixes images.
@@ -139,19 +142,20 @@ struct BuildSettings {
 /// for training also has the target and the loss of `task`. On GPUs the passes may change intermediate values (deferred
 /// biases, padded channels), except in a graph for a summary.
 ///
-/// Errors: failed (no op reads a value; warping without an image_input; warping or mixing without an image-shaped
-/// input; output size differs from Task::outputs; the loss is not a scalar), usage (sync_batch_norm or
-/// freeze_batch_norm without a batch norm; the loss cannot mix targets).
+/// Errors: failed (no op reads a value; the network should warp but has no image_input; it should warp or mix but has
+/// no image-shaped input; the output size differs from Task::outputs; the loss is not a scalar), usage (sync_batch_norm
+/// or freeze_batch_norm is set but the network has no batch norm; the loss cannot mix targets).
 BuiltNetwork build_network(const Network& network, const Task& task, const BuildSettings& settings);
-/// As the overload above, but the graph has no target and no loss.
+/// As the overload above, for a graph without target and loss.
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings);
 
-/// Elements of all variables.
+/// Number of elements of all variables together.
 std::int64_t parameter_count(const Graph& graph);
-/// Multiply-add operations in the forward pass of one sample. Counts only operations with parameters that have at least
-/// 2 dimensions, such as weights and filters. Biases, batch norm and ops without parameters do not count.
+/// Number of multiply-add operations in the forward pass of one sample. Counts only operations that use a parameter
+/// with at least 2 dimensions, such as weights or filters. Does not count biases, batch norm and ops without
+/// parameters.
 std::int64_t multiply_adds(const Graph& graph);
-/// The multiply-add operations of one op in the forward pass of one sample.
+/// Returns the multiply-add operations of one op in the forward pass of one sample.
 std::int64_t multiply_adds(const Graph& graph, const Graph::Node& node);
 
 }  // namespace carillon

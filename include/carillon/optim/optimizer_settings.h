@@ -40,8 +40,8 @@ struct ExponentialDecay {
 };
 Schedule exponential_decay(const ExponentialDecay& decay);
 
-/// rate(s) = final + (initial - final) * (1 + cos(pi * s / steps)) / 2 for s < steps, afterwards `final`. Source:
-/// Loshchilov, Hutter, "SGDR: stochastic gradient descent with warm restarts", 2017, equation 5.
+/// rate(s) = final + (initial - final) * (1 + cos(pi * s / steps)) / 2 for s < steps; rate(s) = final for later
+/// updates. Source: Loshchilov, Hutter, "SGDR: stochastic gradient descent with warm restarts", 2017, equation 5.
 struct CosineDecay {
   double initial = 0.1;
   double final = 0.0;
@@ -49,8 +49,8 @@ struct CosineDecay {
 };
 Schedule cosine_decay(const CosineDecay& decay);
 
-/// rate(s) = final + (initial - final) * (1 - s / steps)^power for s < steps, afterwards `final`. Source: You, Gitman,
-/// Ginsburg, "Large batch training of convolutional networks", 2017; MLPerf's ResNet-50.
+/// rate(s) = final + (initial - final) * (1 - s / steps)^power for s < steps; rate(s) = final for later updates.
+/// Source: You, Gitman, Ginsburg, "Large batch training of convolutional networks", 2017; MLPerf's ResNet-50.
 struct PolynomialDecay {
   double initial = 0.1;
   double final = 0.0;
@@ -73,11 +73,12 @@ struct SchedulePoint {
   double rate = 0.0;
 };
 /// The rate is interpolated linearly between the points, which must be in ascending order of steps. Before the first
-/// point and after the last point, the rate is constant. Three points make a triangle. Errors: failed (no point).
+/// point and after the last point, the rate is constant. Three points make a triangle. Errors: failed (there is no
+/// point).
 Schedule piecewise_linear(std::vector<SchedulePoint> points);
 
-/// rate(s) = from + (then.rate(0) - from) * s / steps for s < steps, afterwards then.rate(s - steps). Source: Goyal and
-/// others, "Accurate, large minibatch SGD", 2017, section 2.2.
+/// rate(s) = from + (then.rate(0) - from) * s / steps for s < steps; rate(s) = then.rate(s - steps) for later updates.
+/// Source: Goyal and others, "Accurate, large minibatch SGD", 2017, section 2.2.
 struct WarmUp {
   double from = 0.0;
   std::int64_t steps = 0;
@@ -89,16 +90,16 @@ Schedule warm_up(const WarmUp& warm_up, Schedule then);
 struct ParameterGroup {
   static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 
-  std::string pattern;               ///< shell pattern of the whole name; `*` matches `/` too
+  std::string pattern;               ///< shell pattern of the whole name; `*` can also match `/`
   double rate = 1.0;                 ///< factor of the learning rate
   std::optional<double> decay = {};  ///< weight decay; nullopt: OptimizerSettings::weight_decay
-  std::optional<bool> muon = {};     ///< whether muon rules orthogonalise the variable; nullopt: only if it is a hidden
-                                     ///< matrix
-  // The variable is trained in steps [frozen_until, frozen_after). In other steps its values and the rule's slots do
-  // not change; moving average and lookahead continue. Bias corrections count the updates of the variable from
-  // frozen_until on.
+  std::optional<bool> muon = {};     ///< whether muon rules orthogonalise the variable; nullopt: they orthogonalise it
+                                     ///< only if it is a hidden matrix
+  // The variable is trained in steps [frozen_until, frozen_after). In other steps, the variable's values and the slots
+  // of the rule do not change, but moving average and lookahead continue. Bias corrections count only the updates of
+  // the variable from step frozen_until on.
   std::int64_t frozen_until = 0, frozen_after = never;
-  std::string option = "--group";  ///< the option that defines the group, as messages name it
+  std::string option = "--group";  ///< the option that defines the group; messages name this option
 };
 
 /// Checks the patterns of the groups. Errors: usage (a pattern matches no variable, or earlier groups already match all
@@ -110,7 +111,7 @@ void check_groups(const std::vector<ParameterGroup>& groups, const std::vector<P
 ///   s <- s + (1 - a) * (w - s)                after t = every, 2 * every, ... updates
 ///   w <- s                                    a = decay * (min(t, steps) / steps)^power
 ///
-/// After update number `steps`, w <- s even if t is not a multiple of `every`.
+/// After update number `steps`, the assignment w <- s takes place even if t is not a multiple of `every`.
 /// Source: Zhang, Lucas, Hinton, Ba, "Lookahead optimizer: k steps forward, 1 step back", 2019. The paper's method has
 /// power 0.
 struct LookaheadSettings {
@@ -120,15 +121,16 @@ struct LookaheadSettings {
   std::int64_t steps = 0;  ///< number of updates of the training; 0: unknown, which requires power 0
 };
 
-/// An item of OptimizerSettings::decay_exclude. If the list contains it, variables that are vectors have weight decay,
-/// too.
+/// An item of OptimizerSettings::decay_exclude. If the list contains this item, variables that are vectors also have
+/// weight decay.
 inline constexpr std::string_view no_decay_exclusion = "none";
 
 struct OptimizerSettings {
   /// Name of the update rule. The comments of the constants below list the rules that use them.
   std::string rule = "sgd";
   Schedule learning_rate = constant_rate(0.001);
-  double moving_average_decay = 0.99;                                ///< decay per update; 0: no moving averages
+  double moving_average_decay = 0.99;                                ///< decay of the moving averages per update; 0: no
+                                                                     ///< moving averages
   double momentum = 0.9;                                             ///< momentum coefficient (momentum, nesterov,
                                                                      ///< lars, muon-nesterov)
   double dampening = 0.0;                                            ///< dampening of the gradient, 0 to 1 (momentum)
@@ -139,7 +141,7 @@ struct OptimizerSettings {
                                                                      ///< variables (muon, muon-nesterov)
   std::int64_t muon_steps = 5;                                       ///< Newton-Schulz iterations (muon, muon-nesterov)
   bool muon_normalizes = false;  ///< keep matrices at a fixed norm, without weight decay (muon, muon-nesterov)
-  double weight_decay = 0.0;     ///< a group can replace it
+  double weight_decay = 0.0;     ///< weight decay; a group can replace it
   /// Patterns of variables without weight decay. The rules adamw, lars and lamb also exclude all vectors: biases,
   /// scales and shifts of norms, layer scales, class token and positions. If `no_decay_exclusion` is among the
   /// patterns, vectors have weight decay, too. A group that states a decay overrides this exclusion for its variables.
@@ -158,7 +160,7 @@ struct RuleName {
   std::string_view name;
   std::vector<std::string_view> options;  ///< the options that set the constants of the rule
 };
-/// All update rules.
+/// Returns all update rules.
 std::vector<RuleName> update_rules();
 
 }  // namespace carillon

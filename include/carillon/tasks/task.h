@@ -27,8 +27,8 @@ struct LossInputs {
   const MixingParams& mixing;
 };
 
-/// Adds the loss to the graph and returns it: a scalar, Shape{}, the mean over the batch. On a GPU, its op needs
-/// OpTraits::writes_step_sums. Errors: usage (samples are mixed and the loss cannot mix targets).
+/// Adds the loss to the graph and returns it: a scalar, Shape{}, the mean over the batch. On a GPU, the op of the loss
+/// must have OpTraits::writes_step_sums. Errors: usage (samples are mixed and the loss cannot mix targets).
 using LossFunction = std::function<Value(Graph& graph, const LossInputs& inputs)>;
 
 struct Task {
@@ -39,8 +39,8 @@ struct Task {
   /// the records are open, the program uses `loss` instead; the ops of both losses must have the same sizes. Null: the
   /// loss does not depend on the targets of the records. Errors: data.
   std::function<LossFunction(std::span<const std::byte> targets)> loss_of_records = nullptr;
-  /// Returns the group of a sample, 0 or more. --sampling balanced draws from each group equally often. Null: the task
-  /// has no groups.
+  /// Returns the group of a sample, a number from 0. --sampling balanced draws from each group equally often. Null: the
+  /// task has no groups.
   std::function<std::int64_t(std::span<const std::byte> target)> group_of = nullptr;
   std::string loss_name;  ///< name of the loss without L2 in logs, e.g. "mean_squared_error"
   /// Returns the target of one sample as text, for messages.

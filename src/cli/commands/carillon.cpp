@@ -74,7 +74,7 @@ constexpr std::array programs{
     Program{"tfrecord_convert", "converts pictures, or a published data set, to TFRecord files", tfrecord_convert_main},
     Program{"tfrecord_inspect", "summarises TFRecord files", tfrecord_inspect_main}};
 
-/// The program of this name; null if there is none.
+/// Returns the program with this name, or null if there is none.
 const Program* find_program(std::string_view name) {
   const auto found = std::ranges::find(programs, name, &Program::name);
   return found == programs.end() ? nullptr : &*found;
@@ -93,7 +93,7 @@ std::string command_table() {
   return lines;
 }
 
-/// The help of a command that only passes options on to other programs.
+/// Returns the help of a command that only passes options to other programs.
 std::string command_help(const Command& command) {
   std::string places;
   if (command.synopsis.starts_with("RUN")) places = "RUN is a train directory or a checkpoint. ";
@@ -144,7 +144,7 @@ int carillon_main(int argc, char** argv) {
   if (words.empty() || words.front() == "--help" || words.front() == "-h" || words.front() == "help") {
     fmt::print("{}", help_text(manual()));
     if (!words.empty()) return 0;
-    std::fflush(stdout);  // the output must precede the error line
+    std::fflush(stdout);  // print the output first, so that the error line is the last line
     fail(ExitCode::usage, "name a command, for example: carillon train FOLDER");
   }
   if (words.front() == "--version") {

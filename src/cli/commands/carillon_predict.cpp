@@ -47,17 +47,17 @@ struct PredictorSettings {
 /// Predicts the classes, labels or numbers of picture files with a trained network.
 class PicturePredictor {
  public:
-  /// `device` must outlive the predictor. Errors: data (a damaged checkpoint), usage (a batch needs more than the
+  /// `device` must outlive the predictor. Errors: data (the checkpoint is damaged), usage (a batch needs more than the
   /// host's memory).
   PicturePredictor(const LoadedCheckpoint& loaded, const PredictorSettings& settings, Device& device);
 
   const ImageShape& image_shape() const { return network_.image; }
   TargetKind target() const { return target_.kind; }
   std::size_t class_count() const { return class_names_.size(); }
-  /// The name of a class, label or number. Returns the index as text if there is no name.
+  /// Returns the name of a class, label or number. If there is no name, returns the index as text.
   const std::string& class_name(std::size_t i) const { return class_names_[i]; }
   std::size_t batch_size() const { return settings_.batch_size; }
-  /// The colour behind transparent pixels, as in the training.
+  /// Returns the colour behind transparent pixels, which is the same as in the training.
   const Colour& background() const { return decoding_.background; }
 
   /// Decodes a JPEG or PNG file and writes the network's input to `image`, which has image_shape().bytes() bytes. The
@@ -66,7 +66,7 @@ class PicturePredictor {
   void read_image(std::span<const std::uint8_t> file, std::span<std::uint8_t> image) const;
 
   /// Returns one vector per image: the probabilities of the classes or labels, or the numbers. Accepts at most
-  /// batch_size() images. Errors: failed (a non-finite output).
+  /// batch_size() images. Errors: failed (an output is not finite).
   std::vector<std::vector<double>> predict(std::span<const std::uint8_t* const> images);
 
  private:
@@ -87,7 +87,8 @@ std::vector<std::string> output_names(const TrainedTarget& target) {
   return names;
 }
 
-/// Returns `network` if a batch of pictures fits into the memory. To check this, builds the network. Errors: usage.
+/// Returns `network` if a batch of pictures fits into the memory. Builds the network to find out. Errors: usage (the
+/// batch does not fit).
 const Network& fitting(const Network& network, const PredictorSettings& settings, const Device& device) {
   const auto batch_size = static_cast<std::int64_t>(settings.batch_size);
   check_batch_fits(build_network(network, {batch_size, Arithmetic::fp32, Purpose::evaluation}), device, 1,
@@ -209,10 +210,10 @@ std::vector<fs::path> find_pictures(const std::vector<std::string>& places) {
   return found;
 }
 
-/// The images of files, decoded on all cores, and the errors of files that could not be decoded.
+/// The images of files, decoded on all cores. Also has the errors of files that could not be decoded.
 struct ReadImages {
   std::vector<std::uint8_t> memory;
-  std::vector<std::exception_ptr> errors;  ///< one per file; null if its image was decoded
+  std::vector<std::exception_ptr> errors;  ///< one error per file; null if the image of the file was decoded
 
   ReadImages(const PicturePredictor& predictor, std::span<const fs::path> files)
       : memory(files.size() * predictor.image_shape().bytes()), errors(files.size()) {
@@ -297,7 +298,7 @@ void print_prediction(const PicturePredictor& predictor, const fs::path& file, c
   fmt::print("{}\n", text);
 }
 
-/// Writes the network's input images.
+/// Writes the images that are the network's inputs.
 void write_images(const std::string& path, const PicturePredictor& predictor, const std::vector<std::uint8_t>& pixels) {
   const ImageShape& shape = predictor.image_shape();
   const std::size_t bytes = shape.bytes();

@@ -1,4 +1,5 @@
-// checkpoint_tool: inspects, compares, averages and exports checkpoints, and exchanges their arrays with Python.
+// checkpoint_tool: inspects, compares, averages and exports checkpoints, and exchanges arrays between checkpoints and
+// Python.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -86,7 +87,7 @@ const std::vector<NamedArray>& exported_values(const LoadedCheckpoint& loaded, c
   return given.raw_weights ? loaded.state.variables : loaded.state.moving_averages;
 }
 
-/// Calls `write` and adds the name of the checkpoint to errors.
+/// Calls `write`. If it throws, adds the name of the checkpoint to the error.
 template <typename Write>
 auto naming_checkpoint(const LoadedCheckpoint& loaded, const Write& write) {
   try {
@@ -134,7 +135,7 @@ int export_network(const Arguments& given) {
   return 0;
 }
 
-/// Returns one line per option, "    batch_size = 100". Text that is not a JSON object is returned unchanged.
+/// Returns one line per option, such as "    batch_size = 100". If the text is not a JSON object, returns it unchanged.
 std::string options_text(const std::string& json) {
   const nlohmann::json options = nlohmann::json::parse(json, nullptr, false);
   if (!options.is_object()) return fmt::format("    {}\n", printable(json));
@@ -182,7 +183,7 @@ int inspect(const Arguments& given) {
   return 0;
 }
 
-/// Checks that all values of the array `name` are finite. Errors: data.
+/// Checks that all values of the array `name` are finite. Errors: data (a value is not finite).
 void require_finite(const std::string& file, const std::string& name, std::span<const float> values) {
   const std::size_t bad = summarise(values).not_finite;
   if (bad == 0) return;
@@ -221,7 +222,7 @@ void print_changed_options(const std::string& first, const std::string& second) 
   print_others(theirs, ours, '>');
 }
 
-/// Prints all differences except differences of arrays. Returns true if there are none.
+/// Prints all differences, except differences between arrays. Returns true if there are none.
 bool has_equal_facts(const CheckpointState& ours, const CheckpointState& theirs) {
   bool is_equal = true;
   const auto compare = [&](std::string_view name, const auto& a, const auto& b) {

@@ -32,11 +32,11 @@ int tfrecord_inspect_main(int argc, char** argv);
 /// removes its files and ends with exit code 75, without a message.
 int convert_until(const std::vector<std::string>& words, const std::function<bool()>& stops);
 
-// The commands of `carillon`. Each takes the words after its name and returns the exit code.
+// The commands of `carillon`. Each command receives the words after its name and returns the exit code.
 
 /// Converts pictures, chooses a training, trains and evaluates.
 int train_command(const std::vector<std::string>& words);
-/// The options that only train_command has, for --help.
+/// Returns the options that only train_command has; --help lists them.
 ManualGroup train_options();
 
 /// Prints the accuracy of the network of a run on the run's evaluation pictures.
@@ -60,11 +60,12 @@ struct EvaluationProgram {
   ProgramSpec spec;
 };
 
-/// The program that evaluates this checkpoint. Errors: data (the checkpoint has damaged picture options, or no program
-/// of Carillon has its network).
+/// Returns the program that evaluates this checkpoint. Errors: data (the checkpoint has damaged picture options, or no
+/// program of Carillon has its network).
 EvaluationProgram evaluation_program(const LoadedCheckpoint& loaded);
 
-/// The options of image_train, with the defaults of that program. Parsing the result sets `options` and `pictures`.
+/// Returns the options of image_train, with the defaults of that program. Parsing the result sets `options` and
+/// `pictures`.
 OptionSet image_train_options(TrainOptions& options, PictureOptions& pictures);
 
 /// Checks the names and values of options in the same way as the evaluation program `program` does at its start.
@@ -72,7 +73,7 @@ OptionSet image_train_options(TrainOptions& options, PictureOptions& pictures);
 void check_evaluation_options(const std::string& program, const ProgramSpec& program_spec,
                               const std::vector<std::string>& words);
 
-// --model help: the networks of a program, and the time of a training step of each.
+// --model help: prints the networks of a program, and the time of one training step for each network.
 
 /// Prints the list of networks on rank 0. All ranks measure at the same time, because they share caches and memory.
 /// Collective. Errors: the errors of opening the device and of reading records.json.
@@ -85,7 +86,7 @@ using MeasureNetwork = std::function<std::optional<StepTime>(const NamedNetwork&
 
 /// Returns a table with a line per network. Columns: name, parameters, and multiply-adds of the forward pass of one
 /// sample. Three more columns show the training step that `measure` measured: samples, seconds, and samples per second.
-/// If a network refuses `image`, its line states the reason. `outputs`: as NetworkSettings::outputs.
+/// If a network does not support the shape `image`, its line states the reason. `outputs`: as NetworkSettings::outputs.
 std::string network_list(const ProgramSpec& program_spec, const ImageShape& image, std::int64_t outputs,
                          const MeasureNetwork& measure);
 

@@ -23,15 +23,15 @@
 namespace carillon {
 namespace {
 
-/// Checks that image_eval evaluates only checkpoints of image_train, and that the other programs evaluate only other
-/// checkpoints. Errors: data.
+/// Checks that the program and the checkpoint belong together: image_eval evaluates only checkpoints of image_train,
+/// and all other programs evaluate only other checkpoints. Errors: data (they do not belong together).
 void check_pictures(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
   if (trained_pictures(loaded).has_value() == program_spec.of_pictures) return;
   fail(ExitCode::data, "{} was {}trained by image_train: evaluate it with {}", loaded.path.string(),
        program_spec.of_pictures ? "not " : "", program_spec.of_pictures ? "carillon evaluate" : "image_eval");
 }
 
-/// The facts of a checkpoint that rank 0 sends to all ranks. Errors: data.
+/// Returns the facts of a checkpoint that rank 0 sends to all ranks. Errors: data.
 nlohmann::json description(const LoadedCheckpoint& loaded, const ProgramSpec& program_spec) {
   return {{"path", loaded.path.string()},
           {"network", description_text(network_of(loaded, program_spec.op_types))},
@@ -60,8 +60,8 @@ RecordForm form_of(const nlohmann::json& known, const EvalOptions& options, cons
   }
 }
 
-/// Opens the records of `form`. If they cannot be read and `form` has other keys than `usual`, the message says which
-/// records the checkpoint requires.
+/// Opens the records of `form`. If it cannot read them, and `form` has other keys than `usual`, the message states
+/// which records the checkpoint requires.
 Dataset open_data(const EvalOptions& options, const RecordForm& form, const ExampleKeys& usual,
                   const std::string& checkpoint, const Mpi& mpi) try {
   const DataOptions& data = options.data;
@@ -117,10 +117,10 @@ EvalOptions defaults_of(const ProgramSpec& program_spec) {
     pattern.replace(at, 6, program_spec.evaluation_split);
   }
   options.checkpoint = program_spec.defaults.checkpoint.train_dir;
-  // The default is the same as for evaluations during a training.
+  // This default is the same as in the evaluations during a training.
   options.device.precision = program_spec.defaults.device.precision;
   if (program_spec.of_pictures) {
-    // the default batch, because larger batches may exceed the memory
+    // the default batch size; larger batches may exceed the memory
     options.data.batch_size = program_spec.defaults.data.evaluation_batch;
   }
   return options;
@@ -207,7 +207,7 @@ void declare(OptionSet& set, EvalOptions& o) {
   declare_for_evaluation(set, o.faults);
 }
 
-/// The options of the program, with `program_spec`'s defaults. Parsing the result sets `options`.
+/// Returns the options of the program, with `program_spec`'s defaults. Parsing the result sets `options`.
 OptionSet option_set(const std::string& program, EvalOptions& options, const ProgramSpec& program_spec) {
   options = defaults_of(program_spec);
   OptionSet set({.program = program,

@@ -26,7 +26,7 @@
 namespace carillon {
 namespace {
 
-/// The files that the user requested, as pairs (option, file).
+/// Returns the files that the user requested, as pairs (option, file).
 std::vector<std::pair<std::string, std::string>> outputs(const EvalOptions& options) {
   std::vector<std::pair<std::string, std::string>> given;
   for (const std::string& file : options.report) given.emplace_back("--report", file);
@@ -37,7 +37,7 @@ std::vector<std::pair<std::string, std::string>> outputs(const EvalOptions& opti
 
 bool is_page(const std::string& file) { return report_form(file) == ReportForm::html; }
 
-/// True if a JSON or CSV report is requested. Pages do not need the confusion matrix of all classes.
+/// True if the user requested a JSON or CSV report. HTML pages do not need the confusion matrix of all classes.
 bool needs_matrix(const EvalOptions& options) { return !std::ranges::all_of(options.report, is_page); }
 
 /// True if an output needs the predictions of single records. JSON and CSV reports need only sums over the records.
@@ -45,7 +45,7 @@ bool needs_predictions(const EvalOptions& options) {
   return std::ranges::any_of(options.report, is_page) || !options.predictions.empty() || !options.mistakes.empty();
 }
 
-/// The options in a checkpoint, as (name, value).
+/// Returns the options in a checkpoint as pairs (name, value).
 std::vector<std::pair<std::string, std::string>> described_options(const std::string& options_json) {
   const nlohmann::json json = nlohmann::json::parse(options_json, nullptr, false);
   std::vector<std::pair<std::string, std::string>> options;
@@ -81,7 +81,7 @@ class OutputWriter {
     const LoadedCheckpoint& loaded = result_.loaded;
     return {loaded.path.string(), loaded.state.model, result_.values, loaded.state.global_step};
   }
-  /// The picture names of these records; an empty text for a record without a name.
+  /// Returns the picture names of these records. A record without a name has an empty text.
   std::vector<std::string> picture_names_of(const std::vector<std::size_t>& ascending) const;
   Picture thumbnail(std::size_t record) const;
   std::vector<ShownPrediction> shown(const std::vector<std::size_t>& records) const;

@@ -1,4 +1,4 @@
-// Evaluation outputs: the files that an evaluation can write, which are reports, the predictions of all records, and a
+// Evaluation outputs: the files that an evaluation can write. These are reports, the predictions of all records, and a
 // sheet of mistakes. Rank 0 writes them. Their bytes do not depend on the number of ranks.
 #pragma once
 
@@ -21,9 +21,9 @@ struct EvalOptions {
   /// batch_size: see DataOptions::evaluation_batch. pixel_scale 0: use the value in the checkpoint.
   DataOptions data{.batch_size = 480, .decode_threads = 2, .pixel_scale = 0.0};
   std::int64_t first_label = -1;  ///< label of the first class in records of pictures; -1: from records.json
-  std::string checkpoint;         ///< a checkpoint file or a train directory, which means its newest undamaged
+  std::string checkpoint;         ///< a checkpoint file, or a train directory; a directory means its newest undamaged
                                   ///< checkpoint
-  bool raw_weights = false;       ///< evaluate the variables in place of their moving averages
+  bool raw_weights = false;       ///< evaluate the variables instead of their moving averages
   // Files that are written after the evaluation; empty: no file.
   std::vector<std::string> report;  ///< JSON, CSV and HTML files: the results of each class, label or number
   std::string predictions;          ///< CSV file: target and prediction of each record
@@ -32,15 +32,15 @@ struct EvalOptions {
   FaultOptions faults;
 };
 
-/// The first output option that the user set, such as "--report"; empty if none is set.
+/// Returns the first output option that the user set, such as "--report", or an empty text if the user set none.
 std::string output_option(const EvalOptions& options);
 
-/// Checks that all outputs can be written; changes nothing. Errors: usage (an unknown file ending, or a file that two
-/// options name), io.
+/// Checks that all outputs can be written; changes nothing. Errors: usage (a file ending is unknown, or two options
+/// name the same file), io.
 void check_output_places(const EvalOptions& options);
 
-/// Checks that the requested files can be made if the network has this number of outputs. Errors: usage (--report with
-/// too many classes for a confusion matrix).
+/// Checks that the requested files can be made if the network has this number of outputs. Errors: usage (--report is
+/// set, and there are too many classes for a confusion matrix).
 void check_outputs_fit(const EvalOptions& options, TargetKind target, std::int64_t output_count);
 
 /// Returns the metric of `task`. The metric also stores the data that the requested files need.
@@ -56,12 +56,12 @@ struct EvaluationResult {
   const Dataset& dataset;
   const Task& task;
   TargetKind target;     ///< kind of the records' targets
-  const Metric& metric;  ///< made by metric_for
+  const Metric& metric;  ///< the metric, which metric_for made
 };
 
 /// Writes the outputs. Each file is written completely or not at all. Calls `heartbeat` for each record that it writes
-/// or draws. Errors: data (records that changed during the evaluation), io, usage (a report of more than
-/// max_report_bytes).
+/// or draws. Errors: data (records changed during the evaluation), io, usage (a report has more than max_report_bytes
+/// bytes).
 void write_outputs(const EvaluationResult& result, const std::function<void()>& heartbeat);
 
 }  // namespace carillon

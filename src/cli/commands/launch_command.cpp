@@ -1,4 +1,4 @@
-// carillon launch: runs a program under mpirun or srun for the job scripts. It passes stop signals on, repeats the
+// carillon launch: runs a program under mpirun or srun for the job scripts. It forwards stop signals, repeats the
 // program's error line at the end, and starts a training again after a lost rank.
 //
 //   carillon launch --name single_node --program mnist_train -- mpirun -np 2 mnist_train --train-dir runs/mnist
@@ -45,7 +45,7 @@ OptionSet option_set(LaunchOptions& options) {
   return set;
 }
 
-/// The value of the environment variable RESTARTS, or 3 if it is not set. Errors: usage.
+/// Returns the value of the environment variable RESTARTS, or 3 if it is not set. Errors: usage.
 std::int64_t restarts_in_environment() {
   const char* const text = std::getenv("RESTARTS");
   if (text == nullptr || *text == '\0') return 3;
@@ -73,7 +73,7 @@ int run(const LaunchOptions& options, std::int64_t restarts) {
   const bool is_slurm = options.command.front() == "srun", trains = options.program.ends_with("_train");
   if (!is_slurm) {
     check_mpirun();
-    leave_launcher();  // the ranks have their own launcher
+    leave_launcher();  // the ranks have their own launcher, so this process must not count as a rank
   }
   const auto started = std::chrono::steady_clock::now();
   const RestartedTraining training{
@@ -84,7 +84,7 @@ int run(const LaunchOptions& options, std::int64_t restarts) {
           [&](const Words& command, int start) {
             ChildSettings settings{
                 .stop_signal = SIGUSR1, .death_signal = SIGUSR1, .is_mpirun = !options.on_other_hosts};
-            if (options.on_other_hosts && !is_slurm) {  // multi_node_mpirun.sh chooses the hosts of each start
+            if (options.on_other_hosts && !is_slurm) {  // multi_node_mpirun.sh chooses the hosts again at each start
               settings.environment.push_back(fmt::format("CARILLON_START={}", start));
             }
             ChildResult result = run_launcher(command, settings);

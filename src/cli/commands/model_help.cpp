@@ -16,7 +16,7 @@
 namespace carillon {
 namespace {
 
-/// The records that --model help assumes. If --data is given, its records define the classes.
+/// Returns the records that --model help assumes. If --data is given, its records define the classes.
 RecordSchema schema_for_list(const OptionSet& set, const ProgramSpec& program_spec, const TrainOptions& options,
                              const PictureOptions& pictures) {
   RecordSchema schema = options.data.record_form.schema;
@@ -36,7 +36,8 @@ RecordSchema schema_for_list(const OptionSet& set, const ProgramSpec& program_sp
 void print_networks(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions& options,
                     const PictureOptions& pictures, const Mpi& mpi) {
   constexpr double seconds = 15.0,
-                   most_seconds = 40.0;  // planned and maximum seconds for the measurements of all networks together
+                   most_seconds = 40.0;  // planned time and maximum time, in seconds, for the measurements of all
+                                         // networks together
   const CpuShare cpu = take_cpu_share(mpi, static_cast<int>(options.device.threads));
   const std::vector<Isa> isas = possible_isas(options.device, mpi);
   std::unique_ptr<Device> device;
@@ -48,7 +49,7 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, Train
   const DataOptions& data = options.data;
   const Task task = task_of(program_spec, schema, options.task);
   OptimizerSettings update = options.optimizer.update;
-  update.groups.clear();  // a pattern of a group may match no variable of a listed network
+  update.groups.clear();  // ignored: the pattern of a group may match no variable of a listed network
   update.decay_exclude.clear();
   update.layer_decay = 1.0;
   StepTimeSettings settings{
@@ -83,7 +84,7 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, Train
 namespace {
 
 /// If one image needs more work than this, the training step is not measured: the measurement would take too long.
-constexpr std::int64_t most_measured_work = 30'000'000'000;  // multiply-adds
+constexpr std::int64_t most_measured_work = 30'000'000'000;  // in multiply-adds
 
 std::string step_columns(const NamedNetwork& network, std::int64_t work, const MeasureNetwork& measure) {
   if (work > most_measured_work) return "  not measured: more than 30 billion multiply-adds";

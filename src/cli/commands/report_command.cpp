@@ -25,7 +25,8 @@ std::string number_text(const Json& json, const char* name) {
   return json.contains(name) && json[name].is_number() ? score_text(json[name].get<double>()) : "-";
 }
 
-/// Prints a line per evaluation in metrics.jsonl: the score of the task, and the loss if there is one.
+/// Prints one line per evaluation in metrics.jsonl. The line has the score of the task, and the loss if metrics.jsonl
+/// has one.
 void print_evaluations(const fs::path& train_dir) {
   constexpr std::pair<const char*, const char*> scores[] = {
       {"precision", "accuracy"}, {"mean_average_precision", "mAP"}, {"r2", "R2"}};
@@ -43,7 +44,7 @@ void print_evaluations(const fs::path& train_dir) {
   }
 }
 
-/// The name of a class, or its number if the report has no names.
+/// Returns the name of a class, or its number if the report has no names.
 std::string class_name(const Json& report, std::size_t label) {
   const Json& one = report.at("classes").at(label);
   return one.contains("name") ? printable(one["name"].get<std::string>()) : std::to_string(label);
@@ -59,7 +60,7 @@ void print_classes(const Json& report) {
   }
 }
 
-/// Prints the pairs of classes that are confused most often.
+/// Prints the pairs of classes that the network confuses most often.
 void print_confusions(const Json& report) {
   struct Confusion {
     std::int64_t count;
@@ -84,7 +85,7 @@ void print_confusions(const Json& report) {
   }
 }
 
-/// Prints a line per label or number. `kind`: "label" or "number". `columns`: names in the report.
+/// Prints a line per label or number. `kind`: "label" or "number". `columns`: the names of the values in the report.
 void print_rows(const Json& report, const std::string& kind, std::initializer_list<const char*> columns) {
   std::string heading = "\n";
   for (const char* const column : columns) heading += fmt::format("{:>17}  ", column);
@@ -113,7 +114,8 @@ int report_command(const std::vector<std::string>& words) {
   }
   const std::string checkpoint = checkpoint_of(run.path).string();
   const EvaluationProgram program = evaluation_program(find_checkpoint(checkpoint, [](const std::string&) {}));
-  check_evaluation_options(program.name, program.spec, run.others);  // reports wrong options before anything is printed
+  check_evaluation_options(program.name, program.spec, run.others);  // reports wrong options before this command prints
+                                                                     // anything
   print_evaluations(folder);
   std::fflush(stdout);
   const int code = evaluate_command(joined({run.path.string(), "--report", page.string(), file.string()}, run.others));

@@ -1,5 +1,5 @@
-// The commands that work on a run in this process (evaluate, predict, inspect and export), and doctor, which starts
-// ranks.
+// The commands that work on a run in this process (evaluate, predict, inspect and export). Also contains doctor, which
+// starts ranks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The file patterns that the checkpoint stores for an option: "data" or "eval_data".
+/// Returns the file patterns that the checkpoint stores for the option "data" or "eval_data".
 std::vector<std::string> patterns_in(const LoadedCheckpoint& loaded, const std::string& option) {
   const nlohmann::json options = nlohmann::json::parse(loaded.state.options_json, nullptr, false);
   if (!options.is_object() || !options.contains(option)) return {};
@@ -37,7 +37,7 @@ std::vector<std::string> patterns_in(const LoadedCheckpoint& loaded, const std::
   return patterns;
 }
 
-/// True if each pattern matches a file. False if the records were removed or are synthetic.
+/// True if each pattern matches a file. False if the user has removed the records, or if they are synthetic.
 bool all_exist(const std::vector<std::string>& patterns) {
   try {
     expand_file_patterns(patterns);
@@ -78,7 +78,7 @@ std::vector<std::string> views(bool has_colours, const std::vector<std::string>&
   return {std::string("--") + option};
 }
 
-/// Drops a warning, because the program that runs next prints it too.
+/// Drops a warning, because the program that runs next prints the same warning.
 void ignore_warning(const std::string& /*line*/) {}
 
 bool holds_checkpoint(const fs::path& place) {
@@ -112,7 +112,7 @@ int evaluate_command(const std::vector<std::string>& words) {
   const std::string checkpoint = checkpoint_of(run.path).string();
   std::string program;
   std::vector<std::string> options{"--checkpoint", checkpoint};
-  {  // a checkpoint can be large: it is freed before the program runs
+  {  // a checkpoint can be large, so this block frees it before the program runs
     const LoadedCheckpoint loaded = find_checkpoint(checkpoint, ignore_warning);
     const EvaluationProgram evaluation = evaluation_program(loaded);
     program = evaluation.name;
@@ -152,7 +152,7 @@ int export_command(const std::vector<std::string>& words) {
 
 int doctor_command(const std::vector<std::string>& words) {
   hold_stop_signals();
-  leave_launcher();  // the ranks get their own launcher
+  leave_launcher();  // the ranks have their own launcher, so this process must not count as a rank
   fmt::print("programs: {}\n", printable(programs_folder().string()));
   const fs::path mpirun = find_in_path("mpirun");
   if (mpirun.empty()) {

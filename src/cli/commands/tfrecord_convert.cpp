@@ -107,7 +107,7 @@ class DownloadLine {
     shown_at_ = Clock::now();
     is_open_ = true;
     const auto text = [](std::uint64_t bytes) { return size_text(static_cast<double>(bytes)); };
-    // The spaces overwrite the end of a longer line.
+    // The spaces at the end overwrite the rest of a longer line.
     print_text(STDERR_FILENO, fmt::format("\r{}: {}{}   ", name, text(done), total > 0 ? " of " + text(total) : ""));
   }
   /// Ends the progress line. Must be called before another line is printed.
@@ -141,8 +141,8 @@ void check_download(const DownloadOptions& options, bool of_pictures) {
   }
 }
 
-/// Downloads the files of `format` to `input`, or to a folder in `output` if `input` is empty. Returns the path that
-/// the format reads.
+/// Downloads the files of `format` to `input`, or to a folder in `output` if `input` is empty. Returns the path from
+/// which the converter of this format reads.
 std::string download_source(const SourceFormat& format, const DownloadOptions& options, const std::string& input,
                             const std::string& output) {
   namespace fs = std::filesystem;
@@ -170,7 +170,7 @@ std::string download_source(const SourceFormat& format, const DownloadOptions& o
   return (set.files.size() == 1 ? folder / set.files.front().name : folder).string();
 }
 
-/// Exception that ends a conversion of pictures. The conversion's files are removed.
+/// The exception that ends a conversion of pictures. The conversion's files are then removed.
 struct Stopped {};
 
 /// Prints the reports of a conversion of pictures. Throws Stopped once `stops` returns true.
@@ -265,7 +265,7 @@ OptionSet option_set(ConvertOptions& o) {
   return set;
 }
 
-/// The options of the conversion of pictures. Errors: usage.
+/// Returns the options of the conversion of pictures. Errors: usage.
 PictureConversionOptions conversion_of(const OptionSet& set, const ConvertOptions& options) {
   PictureConversionOptions pictures = options.pictures;
   pictures.conversion.quality = static_cast<int>(options.quality);
@@ -288,7 +288,7 @@ PictureConversionOptions conversion_of(const OptionSet& set, const ConvertOption
   return pictures;
 }
 
-/// Finishes an interrupted conversion in the output. Returns whether there was one.
+/// If the output contains an interrupted conversion, completes it. Returns whether there was one.
 bool finish(const std::string& output) {
   if (!finish_conversion(output)) return false;
   fmt::print("{}: finished the interrupted conversion\n", printable(output));

@@ -34,7 +34,7 @@ modification time changes.
 
 --show N draws N records, spread evenly over the files, with their labels, side by side, to a PNG file.)";
 
-/// Summary of one feature over the records of a file.
+/// Summary of one feature over all records of a file.
 struct FeatureSummary {
   std::string_view kind;
   std::size_t record_count = 0;
@@ -46,7 +46,7 @@ struct FileSummary {
   std::size_t record_count = 0;
   std::uint64_t data_bytes = 0;
   std::map<std::string, FeatureSummary> features;
-  std::map<std::int64_t, std::size_t> labels;  // label -> number of records
+  std::map<std::int64_t, std::size_t> labels;  // number of records by label
 };
 
 std::size_t value_count(const proto::Feature& feature) {
@@ -79,7 +79,7 @@ void add_record(FileSummary& summary, const proto::Example& example) {
   }
 }
 
-/// Decodes the whole picture, if the record has one. Errors: data.
+/// Decodes the whole picture, if the record has one. Errors: data (the picture is damaged).
 void verify_picture(const proto::Example& example, DecodedPart& memory) {
   const std::string key = DatasetInfo{}.keys.image;
   const auto found = example.features().feature().find(key);
@@ -125,7 +125,7 @@ void print_features(const FileSummary& summary) {
                feature.kind == "bytes" ? range(feature.min_bytes, feature.max_bytes) : "");
 }
 
-/// The width of a text in a terminal, if each of its UTF-8 characters is one column wide.
+/// Returns the number of columns that a text fills in a terminal, if each of its UTF-8 characters fills one column.
 std::size_t column_count(const std::string& text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
@@ -154,8 +154,8 @@ void print_labels(const FileSummary& summary, const std::optional<DatasetInfo>& 
   }
 }
 
-/// The description of the records in a file. Empty if the file has no description, or if the description belongs to
-/// other records.
+/// Returns the description of the records in a file. Returns an empty result if the file has no description, or if the
+/// description belongs to other records.
 std::optional<DatasetInfo> info_for(const std::string& path, const FileSummary& summary) {
   std::optional<DatasetInfo> info = read_dataset_info(std::filesystem::path(path).parent_path());
   if (info && !summary.features.contains(info->keys.label)) info.reset();

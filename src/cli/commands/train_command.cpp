@@ -29,10 +29,10 @@ namespace fs = std::filesystem;
 /// Options of image_train that this command replaces with its own options of the same name.
 const std::vector<std::string> replaced_options{"train-dir", "ranks", "fresh"};
 
-/// Everything that the command line sets.
+/// All values that the command line sets.
 struct CommandLine {
   TrainingRequest request;
-  bool is_dry = false;  ///< choose and convert, but do not train
+  bool is_dry = false;  ///< choose a training and convert the pictures, but do not train
   std::int64_t restarts = 3;
   std::string layout;
   // Options of image_train:
@@ -81,7 +81,7 @@ OptionSet option_set(CommandLine& line) {
 }
 
 /// Waits up to a minute for an earlier run in the train directory. Returns false if a stop signal arrived. Errors:
-/// usage (the earlier run still works), io.
+/// usage (the earlier run has not ended), io.
 bool lock_train_dir(const FolderLock& lock, const fs::path& train_dir) {
   constexpr int most_tries = 300;
   constexpr std::chrono::milliseconds pause(200);
@@ -137,7 +137,7 @@ void print_commands(const PictureTraining& training, const TrainingPlan& plan) {
   std::fflush(stdout);
 }
 
-/// Runs a command that launch.command made for image_train, and restarts it after a lost rank.
+/// Runs a command for image_train that launch.command made, and restarts it after a lost rank.
 ChildResult train_with_restarts(const Launch& launch, const std::vector<std::string>& command, std::int64_t restarts) {
   const auto program = std::ranges::find(command, program_as_called("image_train"));
   return run_with_restarts({.launcher = {command.begin(), program},
@@ -204,7 +204,7 @@ int train(const fs::path& folder, const CommandLine& line) {
   return 0;
 }
 
-/// Checks the options that are passed to image_train, before pictures are converted. Errors: usage.
+/// Checks the options for image_train before the pictures are converted. Errors: usage.
 void check_passed(const OptionSet& set, CommandLine& line) {
   constexpr std::pair<const char*, const char*> refused[] = {
       {"data", "carillon train converts the pictures of the folder; with records, use image_train"},
@@ -229,7 +229,7 @@ void check_passed(const OptionSet& set, CommandLine& line) {
   choose_length(set, line.training.optimizer);
 }
 
-/// The options of the training on the command line that influence the plan. Errors: usage.
+/// Returns the options of the training on the command line that influence the plan. Errors: usage.
 GivenOptions given_options(const OptionSet& set, const CommandLine& line) {
   const auto given = [&](const char* name, const auto& value) {
     return set.is_on_command_line(name) ? std::optional(value) : std::nullopt;
@@ -283,7 +283,7 @@ int train_command(const std::vector<std::string>& words) {
     fail(ExitCode::usage, "train: {} processes were started ({}): start one, which starts its own ranks (--ranks)",
          launched.count, launched.variable);
   }
-  leave_launcher();  // the ranks get their own launcher
+  leave_launcher();  // the ranks have their own launcher, so this process must not count as a rank
   TrainingRequest& request = line.request;
   request.layout = layout_of(line.layout);
   request.passed = set.words_given([&](const std::string& name) { return set.is_passed_on(name); });

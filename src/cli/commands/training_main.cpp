@@ -35,10 +35,11 @@
 namespace carillon {
 namespace {
 
-/// A value of --model that lists the networks.
+/// The value of --model that prints the list of networks.
 constexpr std::string_view list_networks = "help";
 
-/// The options of the program, with `program_spec`'s defaults. Parsing the result sets `options` and `pictures`.
+/// Returns the options of the program, with `program_spec`'s defaults. Parsing the result sets `options` and
+/// `pictures`.
 OptionSet option_set(const std::string& program, TrainOptions& options, PictureOptions& pictures,
                      const ProgramSpec& program_spec) {
   options = program_spec.defaults;
@@ -67,8 +68,8 @@ OptionSet option_set(const std::string& program, TrainOptions& options, PictureO
   return set;
 }
 
-/// Checks that --distort is set if an augmentation requires it, and --eval-data if --test-time-augmentation is set.
-/// Errors: usage.
+/// Checks that --distort is set if an augmentation requires it, and that --eval-data is set if --test-time-augmentation
+/// is set. Errors: usage.
 void check_augmentation(const OptionSet& set, const DataOptions& data, const PictureOptions& pictures) {
   for (const auto& [augments, name] : {std::pair(pictures.rand_augment.op_count > 0, "rand-augment"),
                                        {pictures.random_erasing > 0.0, "random-erasing"},
@@ -80,13 +81,13 @@ void check_augmentation(const OptionSet& set, const DataOptions& data, const Pic
     }
   }
   if (!data.test_time_augmentation || !data.eval_files.empty()) return;
-  // A recipe may set the option, because some users add --eval-data.
+  // A recipe may set the option without --eval-data, because some users add --eval-data to the recipe.
   if (!set.is_on_command_line("test-time-augmentation")) return;
   fail(ExitCode::usage, "--test-time-augmentation requires --eval-data");
 }
 
-/// Checks that all ranks use the same instruction set with muon. Each rank orthogonalises the matrices itself, and the
-/// replicas must stay equal. Errors: usage.
+/// Checks that, with muon, all ranks use the same instruction set. With muon, each rank orthogonalises all matrices,
+/// and the results must be equal on all ranks. Errors: usage.
 void check_same_products(const OptimizerSettings& update, const std::string& isas) {
   if (!update.rule.starts_with("muon") || isas.find(", ") == std::string::npos) return;
   fail(ExitCode::usage, "--optimizer {} requires one instruction set on all ranks, which have {}: set --isa",
@@ -105,8 +106,8 @@ RunDescription describe(const OptionSet& set, const ProgramSpec& program_spec, c
     if (!data.label_key.empty()) form.schema.keys.label = data.label_key;
     describe_records(form, options.task.value, program_spec.has_own_task(), program_spec.class_names, description);
   }
-  // Programs with a single network have never stored `model` as an option. The checkpoints of these programs store the
-  // name as CheckpointState::model.
+  // Programs with a single network do not store `model` as an option. Their checkpoints store the name as
+  // CheckpointState::model.
   if (program_spec.networks.size() == 1) description.remove("model");
   description.remove("epochs");                                 // max_steps already states the length of the training
   if (data.global_batch > 0) description.remove("batch_size");  // removed, because it depends on the number of ranks
@@ -135,8 +136,9 @@ void resolve_summaries(const OptionSet& set, const Device& device, LoggingOption
   logging.summary_every = std::max(logging.summary_every, on_gpus);
 }
 
-/// True if a preflight finds the training data. Files that the user names must exist. The default files may be missing
-/// on all hosts, because a preflight can run without data. Collective. Errors: no_input; usage (the ranks disagree).
+/// True if a preflight finds the training data. If the user names files, these files must exist. The default files may
+/// be missing on all hosts, because a preflight can run without data. Collective. Errors: no_input (a named file is
+/// missing); usage (the ranks disagree).
 bool preflight_finds_data(const OptionSet& set, const DataOptions& data, const Mpi& mpi) {
   bool found = true;
   mpi.run_on_all([&] {
@@ -187,7 +189,7 @@ void resolve_missing_pictures(const PictureOptions& pictures, DataOptions& data,
 }
 
 /// Checks that the task supports the given options. The task of a user's own program may not support all of them.
-/// Errors: usage.
+/// Errors: usage (the task does not support an option).
 void check_task(const TrainOptions& options) {
   const Task& task = options.task.value;
   if (options.task.weighs_classes() && !task.loss_of_records) {
@@ -213,14 +215,14 @@ void warn_of_pixels(const OptionSet& set, const TrainOptions& options, const Mpi
       "torchvision is used");
 }
 
-/// The option --eval-image-size with its value, for messages; empty if the option is not set.
+/// Returns the option --eval-image-size with its value, for messages, or an empty text if the option is not set.
 std::string evaluation_size_text(const PictureOptions& pictures) {
   return pictures.eval_image_size > 0 ? fmt::format("--eval-image-size {}", pictures.eval_image_size) : "";
 }
 
 /// Returns the function that makes the network of --model. If the ONNX file is missing, a resumed training takes the
-/// network from its newest checkpoint. Errors: usage (--head or --fresh-weights without an ONNX file), and the errors
-/// of reading the file.
+/// network from its newest checkpoint. Errors: usage (--head or --fresh-weights is set, but there is no ONNX file), and
+/// the errors of reading the file.
 MakeNetwork network_of_options(const OptionSet& set, const ProgramSpec& program_spec, const TrainOptions& options) {
   const ModelOptions& model = options.model;
   if (!is_onnx_file(model.name)) {
@@ -264,7 +266,8 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_d
          task_name(schema.target));
   }
   if (schema.target == TargetKind::numbers && !set.given("clip-norm")) {
-    // The first gradients of a squared error are large. At usual rates they make networks with batch norm diverge.
+    // The first gradients of a squared error are large. At the usual learning rates, these gradients make networks with
+    // batch norm diverge.
     options.optimizer.update.clip_norm = 1.0;
   }
   if (options.task.has_weight_file()) {
@@ -275,8 +278,8 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_d
   options.task.value = task_of(program_spec, schema, options.task);
   check_task(options);
   resolve_batch(options.data, options.optimizer.schedule, program_spec, mpi.size());
-  const Network network = network_to_train(options);  // checks the image shape
-  options.model.name = network.name;                  // differs for an ONNX file
+  const Network network = network_to_train(options);  // throws an error if the network does not support the image shape
+  options.model.name = network.name;                  // for an ONNX file, network.name differs from the option
   const Graph graph = build_network(network, {1, Arithmetic::fp32, Purpose::training}).graph;
   check_drop_path(options.model, graph);
   check_evaluation_images(options, evaluation_size_text(pictures));
@@ -354,7 +357,7 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
 }
 
 /// If --ranks requests several ranks, runs the program under mpirun and returns its exit code. Returns nullopt if this
-/// process is itself a rank, or if it must print --help or report wrong options.
+/// process is a rank. Also returns nullopt if the process must print --help or report wrong options.
 std::optional<int> run_own_ranks(const std::string& program, const ProgramSpec& program_spec, int argc, char** argv) {
   TrainOptions options;
   PictureOptions pictures;
@@ -389,8 +392,8 @@ int training_main(const std::string& program, const ProgramSpec& program_spec, i
   if (launcher.empty()) {
     if (const std::optional<int> code = run_own_ranks(program, program_spec, argc, argv)) return *code;
   }
-  catch_stop_signals();  // called before MPI_Init, which is slow: a stop signal during MPI_Init must not end the job,
-                         // which may be a requeued one
+  catch_stop_signals();  // called before MPI_Init, which is slow: a stop signal that arrives during MPI_Init must not
+                         // end the job, which may be a requeued job
   return mpi_main(program, argc, argv,
                   [&](const Mpi& mpi) { return train(program, program_spec, argc, argv, mpi, launcher, started); });
 }

@@ -25,7 +25,8 @@
 namespace carillon {
 namespace {
 
-constexpr int signal_base = 128;  ///< offset of the exit code of a process that a signal ended
+constexpr int signal_base = 128;  ///< number that a shell adds to a signal to make the exit code of a process that the
+                                  ///< signal ended
 constexpr std::array all_stop_signals{SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGUSR1};
 
 sigset_t set_of(std::initializer_list<int> signals) {
@@ -35,7 +36,8 @@ sigset_t set_of(std::initializer_list<int> signals) {
   return set;
 }
 
-/// The stop signals that this process handles. Signals that are ignored, such as HUP under nohup, stay ignored.
+/// Returns the stop signals that this process handles. A signal that the process ignores, such as HUP under nohup,
+/// stays ignored.
 sigset_t stop_signals() {
   sigset_t set = set_of({});
   for (const int signal : all_stop_signals) {
@@ -80,7 +82,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return pointers;
 }
 
-/// The environment of this process and `more`. Later entries replace earlier entries of the same name.
+/// Returns the environment of this process together with `more`. A later entry replaces an earlier entry of the same
+/// name.
 std::vector<std::string> environment_with(const std::vector<std::string>& more) {
   std::vector<std::string> entries;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -94,7 +97,7 @@ std::vector<std::string> environment_with(const std::vector<std::string>& more) 
   return entries;
 }
 
-/// Starts the child. Returns its process number.
+/// Starts the child. Returns its process ID.
 pid_t start_child(const std::vector<std::string>& command, const ChildSettings& settings) {
   Descriptor output;
   if (!settings.output.empty()) {
@@ -125,7 +128,7 @@ pid_t start_child(const std::vector<std::string>& command, const ChildSettings& 
   return child;
 }
 
-/// Reports the child's exit code if it has ended. Errors: failed.
+/// If the child has ended, returns its exit code. Errors: failed.
 bool has_ended(pid_t child, int& exit_code) {
   int status = 0;
   const pid_t ended = waitpid(child, &status, WNOHANG);
@@ -149,7 +152,7 @@ bool stop_requested() {
 }
 
 ChildResult run_child(const std::vector<std::string>& command, const ChildSettings& settings) {
-  std::signal(SIGCHLD, SIG_DFL);  // an ignored CHLD would never arrive
+  std::signal(SIGCHLD, SIG_DFL);  // if CHLD were ignored, the signal would never arrive
   // SIGCHLD must be blocked before the child can end.
   const sigset_t ends = set_of({SIGCHLD});
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
@@ -175,7 +178,7 @@ ChildResult run_child(const std::vector<std::string>& command, const ChildSettin
     } else if (signal < 0 && errno == EAGAIN) {
       if (settings.is_mpirun) ranks.poll();
       if (result.stopped && Clock::now() - last_signal >= std::chrono::seconds(1)) {
-        kill(child, settings.stop_signal);  // mpirun drops signals that it receives before its ranks exist
+        kill(child, settings.stop_signal);  // mpirun loses signals that it receives before its ranks exist
         last_signal = Clock::now();
       }
     }
@@ -218,7 +221,7 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Number of CHLD signals that end a pause of 15 s; each signal shortens the pause by up to 1 s.
+/// The number of CHLD signals that end a pause of 15 s. Each signal shortens the pause by up to 1 s.
 constexpr int signals_per_pause = 20;
 
 bool has_running_member(pid_t session) {

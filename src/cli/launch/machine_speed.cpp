@@ -33,7 +33,7 @@ void make_empty_folder(const fs::path& path) {
   if (error) fail(ExitCode::io, "{}: cannot create the folder: {}", path.string(), error.message());
 }
 
-/// The field `step_seconds` of each line of metrics.jsonl, in the order of the steps.
+/// Returns the field `step_seconds` of each line of metrics.jsonl, in the order of the steps.
 std::vector<double> step_times(const fs::path& metrics) {
   std::vector<double> seconds;
   LinesFromEnd lines(metrics);
@@ -45,7 +45,7 @@ std::vector<double> step_times(const fs::path& metrics) {
   return seconds;
 }
 
-/// The median seconds of a step of image_train on noise; nullopt if a stop signal arrived.
+/// Returns the median seconds of a step of image_train on noise, or nullopt if a stop signal arrived.
 std::optional<double> trial_step_seconds(const MeasuredTraining& training, const Candidate& candidate) {
   constexpr std::int64_t steps = 10;
   const fs::path &directory = training.directory, settings_file = directory / "trial.cfg",
@@ -58,7 +58,7 @@ std::optional<double> trial_step_seconds(const MeasuredTraining& training, const
   const std::vector<std::string> words{"--config", settings_file.string(), "--data", "synthetic", "--classes", "10",
                                        "--train-dir", directory.string(), "--max-steps", std::to_string(steps),
                                        "--log-every", "1", "--checkpoint-every", "0",
-                                       // The environment may request evaluations, but a trial has no evaluations.
+                                       // The environment may set --eval-data, but a trial has no evaluations.
                                        "--eval-every", "0", "--patience", "0", "--stop-at-accuracy", "0",
                                        "--test-time-augmentation=false", "--resume", "auto"};
   ChildSettings settings = training.launch.settings();

@@ -18,11 +18,11 @@
 namespace carillon {
 
 struct MeasuredTraining {
-  Launch launch;                            ///< ranks and cores of the training
+  Launch launch;                            ///< number of ranks and cores of the training
   int gpus = 0;                             ///< number of GPUs; 0: the training computes on CPUs
   std::int64_t batch_size = 0;              ///< pictures per step, over all ranks
   std::vector<std::string> device_options;  ///< options of image_train for GPUs
-  /// Directory for the files of a measurement; it is removed before and after each measurement.
+  /// Directory for the files of a measurement; each measurement removes it at its beginning and end.
   std::filesystem::path directory;
 };
 
@@ -30,9 +30,9 @@ class MachineSpeed {
  public:
   explicit MachineSpeed(MeasuredTraining training) : training_(std::move(training)) {}
 
-  /// Seconds per picture with all cores or all GPUs; infinite if a stop signal arrived. Each candidate is measured only
-  /// once. Errors: usage (the network refuses the size, or needs too much memory); the errors of image_train, after it
-  /// has printed its message; io.
+  /// Returns the seconds per picture with all cores or all GPUs. Returns infinity if a stop signal arrived. Each
+  /// candidate is measured only once. Errors: usage (the network refuses the size, or needs too much memory); the
+  /// errors of image_train, after it has printed its message; io.
   double seconds_per_picture(const Candidate& candidate);
 
   /// True if a stop signal ended a measurement. Later measurements then do nothing.
@@ -43,7 +43,7 @@ class MachineSpeed {
   double measured_on_gpus(const Candidate& candidate);
 
   MeasuredTraining training_;
-  std::map<std::pair<std::string, std::int64_t>, double> known_;  ///< seconds per picture, by network and size
+  std::map<std::pair<std::string, std::int64_t>, double> known_;  ///< seconds per picture, by network and image size
   bool is_stopped_ = false;
 };
 

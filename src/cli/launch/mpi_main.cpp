@@ -47,7 +47,7 @@ void introduce(OptionSet& set, const std::string& program) {
 bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi) {
   bool proceeds = false;
   mpi.run_on_all([&] { proceeds = set.parse(argc, argv); });
-  // Compare --help first: a rank that answers --help has not set the other options.
+  // Compare --help first: on a rank that answers --help, the other options are not set.
   require_equal_on_all_ranks(mpi, {{"help", !proceeds}});
   require_equal_on_all_ranks(mpi, set.values().fields());
   if (mpi.rank() != 0) return proceeds;
@@ -114,7 +114,7 @@ bool report_to_launcher(ExitCode code) {
 
 /// Ends this rank without MPI_Finalize, which would not return.
 [[noreturn]] void end_without_mpirun(const std::string& program, const Mpi* mpi, ExitCode code) {
-  if (code == ExitCode::stopped) {  // stopped by the USR1 that watch_launcher sends
+  if (code == ExitCode::stopped) {  // the USR1 signal of watch_launcher stopped this process
     code = ExitCode::lost_rank;
     if (mpi != nullptr && mpi->rank() == 0) {
       print_error(program, mpi, "mpirun has ended; the last step is saved: the same command resumes", code);
@@ -181,7 +181,7 @@ ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, StallDetec
 }
 
 int mpi_main(const std::string& program, int argc, char** argv, const std::function<ExitCode(const Mpi&)>& body) {
-  flush_denormals();              // called before other threads start, because they inherit the mode
+  flush_denormals();              // called before other threads start, so that they inherit the mode
   std::signal(SIGPIPE, SIG_IGN);  // a closed stdout must not end a training
   ignore_file_size_signal();
   open_standard_descriptors();
@@ -192,7 +192,7 @@ int mpi_main(const std::string& program, int argc, char** argv, const std::funct
   try {
     mpi.emplace(&argc, &argv);
     keep_signals_from_computation();
-    // Other programs make other collective calls, and other builds may round differently.
+    // Other programs make other collective calls, and other builds may round in another way.
     require_equal_on_all_ranks(*mpi, {{"the program and its build", version_line(program)}});
     code = abort_on_own_error(*mpi, program, [&] { return body(*mpi); });
   } catch (const PeerFailed& peer) {

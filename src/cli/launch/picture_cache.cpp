@@ -53,13 +53,13 @@ void write_stamp(const PictureIdentity& pictures, const Conversion& conversion,
   write_stamp(conversion.data, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-/// True if the file has a name that the conversion gives to record files.
+/// True if the file has a name that a conversion gives to its record files.
 bool is_record_file(const fs::path& path) {
   const std::string name = path.filename().string();
   return is_shard_of(name, "train") || is_shard_of(name, "validation") || is_shard_of(name, "test");
 }
 
-/// The sizes of the record files in the folder, in bytes, by name. Errors: io.
+/// Returns the sizes of the record files in the folder, in bytes, by name. Errors: io.
 std::map<std::string, std::uintmax_t> record_sizes(const fs::path& data) {
   std::map<std::string, std::uintmax_t> sizes;
   std::error_code error;
@@ -71,8 +71,8 @@ std::map<std::string, std::uintmax_t> record_sizes(const fs::path& data) {
   return sizes;
 }
 
-/// The pictures that the records in `conversion.data` were made from. Nullopt: the folder holds the records of another
-/// conversion. Errors: io.
+/// Returns the pictures from which the records in `conversion.data` were made. Returns nullopt if the folder holds the
+/// records of another conversion. Errors: io.
 std::optional<PictureIdentity> converted_pictures(const Conversion& conversion) {
   const fs::path path = conversion.data / stamp_name;
   std::error_code absent;
@@ -85,25 +85,26 @@ std::optional<PictureIdentity> converted_pictures(const Conversion& conversion) 
         json.at("options") == conversion.options && !sizes.empty() && sizes == record_sizes(conversion.data);
     if (is_same) return PictureIdentity{json.at("pictures"), json.at("fingerprint"), json.value("contents", "")};
   } catch (const nlohmann::json::exception&) {
-    // The stamp of an incomplete conversion is not valid JSON.
+    // The stamp (the file that describes the conversion) of an incomplete conversion is not valid JSON.
   }
   return std::nullopt;
 }
 
-/// True if both identities describe the same unchanged folder, or folders with the same contents.
+/// True if both identities describe the same unchanged folder, or two folders with the same contents.
 bool same_pictures(const PictureIdentity& one, const PictureIdentity& other) {
   return (one.path == other.path && one.fingerprint == other.fingerprint) ||
          (!one.contents.empty() && one.contents == other.contents);
 }
 
-/// The line of a file in the checksums of a folder. The file of the targets always has the same name in its line,
-/// because the file may be anywhere. `other`: the file's modification time (fingerprint) or checksum (contents).
+/// Returns the line of a file in the checksums of a folder. In the line of the file of the targets, the name is always
+/// the same, because this file may be in any directory. `other`: the file's modification time (fingerprint) or checksum
+/// (contents).
 std::string line_of(const fs::path& file, const PictureFolder& pictures, std::uint64_t bytes, std::int64_t other) {
   const fs::path name = file == pictures.targets ? "targets" : file.lexically_relative(pictures.path);
   return fmt::format("{} {} {}\n", name.string(), bytes, other);
 }
 
-/// A checksum of a picture's content; 0 if the picture cannot be read.
+/// Returns a checksum of a picture's content, or 0 if the picture cannot be read.
 std::uint32_t checksum_of(const fs::path& file) {
   std::array<std::byte, std::size_t{64} << 10> piece;
   std::uint32_t checksum = 0;
@@ -123,7 +124,7 @@ std::string checksum_text(std::size_t count, std::uint64_t bytes, std::uint32_t 
   return fmt::format("{} files, {} bytes, {:08x}", count, bytes, checksum);
 }
 
-/// Sets pictures.contents: reads all pictures, on all cores. Errors: stopped (by a signal).
+/// Sets pictures.contents: reads all pictures, on all cores. Errors: stopped (a stop signal arrived).
 void read_contents(PictureFolder& pictures) {
   const std::vector<fs::path>& files = pictures.files;
   std::vector<std::uint32_t> checksums(files.size());
@@ -146,11 +147,12 @@ void read_contents(PictureFolder& pictures) {
   pictures.contents = checksum_text(files.size(), total, checksum);
 }
 
-/// The files of a conversion that are not record files.
+/// Returns the files of a conversion that are not record files.
 constexpr std::string_view descriptions[] = {dataset_info_name, class_names_file, "records.index",
                                              unfinished_conversion_name};
 
-/// Requires that the folder holds only records that an earlier `carillon train` made. Errors: usage.
+/// Checks that the folder holds only records that an earlier `carillon train` made. Errors: usage (it holds other
+/// files).
 void check_may_write(const fs::path& data) {
   std::error_code absent;
   if (fs::exists(data / stamp_name, absent)) return;
@@ -163,8 +165,8 @@ void check_may_write(const fs::path& data) {
   }
 }
 
-/// Removes the records of an earlier conversion. unfinished_conversion.txt, which makes readers refuse the records, is
-/// the last file. Errors: io.
+/// Removes the records of an earlier conversion. Removes unfinished_conversion.txt last, because this file makes
+/// readers refuse the records. Errors: io.
 void clear(const fs::path& data) {
   std::vector<fs::path> ours;
   for (const auto& [name, bytes] : record_sizes(data)) ours.push_back(data / name);
@@ -182,7 +184,8 @@ std::int64_t count_split(const fs::path& data, const std::string& split) {
   return count;
 }
 
-/// The median shape of at most 64 of the pictures. Ignores damaged files and files that are neither JPEG nor PNG.
+/// Returns the median shape of at most 64 of the pictures. Ignores damaged files, and files that are neither JPEG nor
+/// PNG.
 UsualShape usual_shape(const std::vector<fs::path>& pictures) {
   constexpr std::size_t most = 64, max_bytes = std::size_t{1} << 28;
   std::vector<std::int64_t> sides;
@@ -195,14 +198,15 @@ UsualShape usual_shape(const std::vector<fs::path>& pictures) {
       sides.push_back(shorter);
       elongations.push_back(static_cast<double>(longer) / static_cast<double>(shorter));
     } catch (const Error&) {
-      // Ignored here, because the conversion reports damaged files.
+      // The error is ignored here, because the conversion reports damaged files.
     }
   }
   if (sides.empty()) return {};
   return {.side = median(std::move(sides)), .elongation = median(std::move(elongations))};
 }
 
-/// The path as one line of text. Errors: usage (the path cannot be one line of text).
+/// Returns the path as one line of text. Errors: usage (the path is not UTF-8, is too long, or contains control
+/// characters).
 std::string line_path(const fs::path& path) {
   if (is_line(path.string()) && path.string().size() <= max_line_bytes) return path.string();
   fail(ExitCode::usage, "{}: rename it: the path must be UTF-8 of at most {} bytes, without control characters",
@@ -276,8 +280,8 @@ PictureFolder look_through(const PictureSource& source) {
 
 bool are_unchanged(PictureFolder& pictures, const PictureIdentity& known) {
   if (same_pictures(pictures, known)) return true;
-  // Both texts begin with the number and the size of the files. This function compares these before it reads all
-  // pictures.
+  // Both texts begin with the number and the size of the files. This function compares these numbers before it reads
+  // all pictures.
   const auto size = [](const std::string& text) { return text.substr(0, text.rfind(',')); };
   const bool may_be_equal = !known.contents.empty() && size(known.contents) == size(pictures.fingerprint);
   if (!may_be_equal || !pictures.contents.empty()) return false;
@@ -296,7 +300,7 @@ bool holds_conversion(const PictureIdentity& pictures, const Conversion& convers
 
 namespace {
 
-/// True if the folder holds the records of these pictures. If it does, sets pictures.contents, and updates the path in
+/// True if the folder holds the records of these pictures. In this case, sets pictures.contents and updates the path in
 /// the folder's stamp.
 bool use_records(PictureFolder& pictures, const Conversion& conversion) {
   const std::optional<PictureIdentity> converted = converted_pictures(conversion);
@@ -329,8 +333,8 @@ bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, c
       return true;
     } else if (lock.try_lock(FolderLock::Kind::exclusive)) {
       break;
-      // Tries several times, because another run may hold a shared lock for a moment while it checks whether the folder
-      // contains records of its own pictures.
+      // Tries several times, because another run may hold a shared lock for a moment while that run checks whether the
+      // folder contains the records of its pictures.
     } else if (++tries == most_tries) {
       refuse();
     }
@@ -338,8 +342,8 @@ bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, c
     if (stop_requested()) return false;
   }
   check_may_write(conversion.data);
-  // Reads the contents before the conversion. If a picture changes during the conversion, the next run then converts
-  // again.
+  // Reads the contents of the pictures before the conversion. If a picture changes during the conversion, the next run
+  // sees a difference and converts again.
   if (pictures.contents.empty()) read_contents(pictures);
   // The stamp is written before the records: if the conversion is interrupted, the next conversion may then remove
   // them.
@@ -349,7 +353,7 @@ bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, c
   if (code == ExitCode::stopped) return false;
   if (code != ExitCode::done) throw Error(code, "the conversion failed; see the message above");
   write_stamp(pictures, conversion, record_sizes(conversion.data));
-  if (!lock.try_lock(FolderLock::Kind::shared)) refuse();  // another run took the exclusive lock in between
+  if (!lock.try_lock(FolderLock::Kind::shared)) refuse();  // another run took the exclusive lock between the two calls
   return true;
 }
 

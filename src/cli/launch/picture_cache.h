@@ -1,5 +1,5 @@
-// Picture cache: the records that `carillon train` makes from a folder of pictures. The records are made again only if
-// the pictures or the conversion changed.
+// Picture cache: the records that `carillon train` makes from a folder of pictures. `carillon train` makes them again
+// only if the pictures or the options of the conversion have changed.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ namespace carillon {
 /// Identifies the pictures of a folder. The file of the targets, if there is one, counts as one of the pictures.
 struct PictureIdentity {
   std::string path;  ///< absolute path of the folder
-  /// Checksum over the path in the folder, the size and the modification time of each picture.
+  /// Checksum over the relative path, the size and the modification time of each picture.
   std::string fingerprint;
-  /// Checksum over the path in the folder and the contents of each picture; empty: not computed.
+  /// Checksum over the relative path and the contents of each picture; empty: not computed.
   std::string contents;
 };
 
@@ -37,7 +37,8 @@ struct PictureSource {
 struct PictureFolder : PictureIdentity {
   std::vector<std::filesystem::path> files;  ///< all pictures, and the file of the targets
   std::int64_t count = 0;                    ///< number of pictures in all splits
-  std::string text;               ///< "3 classes (cat, dog, ship), splits train, test" or "2 numbers (age, weight)"
+  std::string text;               ///< for example "3 classes (cat, dog, ship), splits train, test" or "2 numbers (age,
+                                  ///< weight)"
   std::filesystem::path targets;  ///< the file of the targets, absolute; empty: there is none
   TargetKind target = TargetKind::class_index;
   std::int64_t training = 0;  ///< number of pictures to train on, before a validation share is held out
@@ -46,41 +47,41 @@ struct PictureFolder : PictureIdentity {
   UsualShape shape;  ///< median shape of a sample of the training pictures
 };
 
-/// Finds the pictures of `source` and the facts about them. Errors: no_input (no such folder, no pictures), usage (a
-/// path that is not UTF-8), io; as find_class_folders and list_targets.
+/// Finds the pictures of `source` and the facts about them. Errors: no_input (the folder does not exist, or it has no
+/// pictures), usage (a path is not UTF-8), io; the errors of find_class_folders and list_targets.
 PictureFolder look_through(const PictureSource& source);
 
-/// True if `pictures` and `known` describe the same unchanged folder, or folders with the same contents. Reads all
+/// True if `pictures` and `known` describe the same unchanged folder, or two folders with the same contents. Reads all
 /// pictures only if the path of the folder or a modification time has changed, and then sets pictures.contents. Errors:
-/// io; stopped (by a signal).
+/// io; stopped (a stop signal arrived).
 bool are_unchanged(PictureFolder& pictures, const PictureIdentity& known);
 
 /// The records of a folder of pictures.
 struct CachedRecords {
   std::int64_t training = 0, validation = 0, test = 0;  ///< number of pictures in each split
 
-  /// Number of pictures in the split of this name; 0 if there is no such split.
+  /// Returns the number of pictures in the split of this name, or 0 if there is no such split.
   std::int64_t of(const std::string& split) const {
     return split == "train" ? training : split == "validation" ? validation : split == "test" ? test : 0;
   }
 };
 
 struct Conversion {
-  std::filesystem::path data;             ///< folder for the records
+  std::filesystem::path data;             ///< folder that receives the records
   std::vector<std::string> options = {};  ///< options of tfrecord_convert images
 };
 
-/// The arguments with which tfrecord_convert converts the pictures.
+/// Returns the arguments with which tfrecord_convert converts the pictures.
 std::vector<std::string> conversion_words(const PictureFolder& pictures, const Conversion& conversion);
 
-/// True if `conversion.data` holds the records of this conversion of these pictures. Errors: io.
+/// True if `conversion.data` holds the records that this conversion makes from these pictures. Errors: io.
 bool holds_conversion(const PictureIdentity& pictures, const Conversion& conversion);
 
-/// Runs tfrecord_convert with the words after its name. Returns its exit code; 75: a stop signal arrived.
+/// Runs tfrecord_convert. `words`: the words after its name. Returns the exit code; 75: a stop signal arrived.
 using Convert = std::function<int(const std::vector<std::string>& words)>;
 
-/// Converts the pictures unless `conversion.data` holds the records of the same conversion of unchanged pictures. A
-/// conversion first reads all pictures once, for the checksum of their contents.
+/// If `conversion.data` already holds the records of the same conversion of unchanged pictures, does nothing. Otherwise
+/// converts the pictures. A conversion first reads all pictures once, for the checksum of their contents.
 /// `lock`: the lock of `conversion.data`. If the function returns true, the lock is shared, so that no other run
 /// replaces the records. Sets pictures.contents. Waits while another run converts pictures into the folder. Returns
 /// false if a stop signal arrived. Errors: the exit code of `convert`, which has printed its own message; usage (the
@@ -88,7 +89,7 @@ using Convert = std::function<int(const std::vector<std::string>& words)>;
 bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, const FolderLock& lock,
                         const Convert& convert);
 
-/// A pattern of the record files of a split in `data`.
+/// Returns a pattern that matches the record files of a split in `data`.
 std::string records_pattern(const std::filesystem::path& data, const std::string& split);
 
 /// Counts the records. Errors: data, io.

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t evaluations = 5;  ///< number of evaluations during a training
-constexpr double few_epochs = 5.0;       ///< with fewer epochs, a message recommends a longer training
+constexpr double few_epochs = 5.0;       ///< with fewer epochs than this, a message recommends a longer training
 /// The cost of an evaluation per picture, as a fraction of the cost of a training step per picture. An evaluation has
 /// only a forward pass, on up to 1.6 times the pixels (--eval-image-size).
 constexpr double forward_share = 0.5;
@@ -40,16 +40,16 @@ bool contains(const fs::path& outer, const fs::path& inner) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
-/// The last name in the path `given` that the user typed; it may be the name of a link. `path`: the same folder without
-/// links. If `given` has no name, for example "/", returns the last name in `path`.
+/// Returns the last name in the path `given`, which the user typed; it may be the name of a link. If `given` has no
+/// name, for example "/", returns the last name in `path`. `path`: the path of the same folder without links.
 fs::path name_of(const fs::path& given, const fs::path& path) {
   fs::path named = fs::absolute(given).lexically_normal();
   if (!named.has_filename()) named = named.parent_path();
   return named.has_filename() ? named.filename() : path.filename();
 }
 
-/// Returns the absolute path. The result is the same for all spellings, such as "data" and "data/", even if the folder
-/// does not exist. Errors: usage.
+/// Returns the absolute path. All spellings of a path, such as "data" and "data/", have the same result, even if the
+/// folder does not exist. Errors: usage.
 fs::path full_path(const fs::path& path) {
   fs::path full = fs::weakly_canonical(fs::absolute(path));
   if (!full.has_filename() && full.has_relative_path()) full = full.parent_path();
@@ -117,7 +117,7 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() {
   if (request_.fresh) return std::nullopt;
   const std::string place = train_dir_.string();
   std::optional<TrainingPlan> plan = read_plan(train_dir_);
-  // Without checkpoints, a new plan replaces no training.
+  // Without checkpoints, a new plan does not replace a training.
   if (!plan || list_checkpoints(train_dir_).empty()) return std::nullopt;
   check_pictures(*plan);
   const std::string shorter = plan->conversion.size() > 1 ? plan->conversion[1] : "";
@@ -188,7 +188,7 @@ void PictureTraining::extend(TrainingPlan& plan) const {
       write_checkpoint(checkpoint_path(train_dir_, step), std::move(best));
     }
   }
-  // The training continues from this state. Time that was used after the state does not count.
+  // The training continues from this state. The time that the training used after this state does not count.
   const std::optional<PacePoint> pace = logged_pace(train_dir_, step);
   const double used = was_finished && pace ? pace->seconds : budget;
   plan.minutes += request_.more_minutes;
@@ -307,7 +307,7 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   network_of(choice.candidate);  // checks the size
   if (given_size) check_evaluates(choice.candidate, *given_size);
   choice.eval_image_size = given_size ? *given_size : evaluation_size_for(choice.candidate);
-  // A training image is a random part of a picture. Twice the image size keeps the detail of small parts.
+  // A training image is a random part of a picture. At twice the image size, even small parts keep their detail.
   const Conversion wanted = conversion(std::to_string(2 * choice.candidate.image_size));
   if (stop_requested() || !convert_if_changed(pictures_, wanted, lock_data(), request_.convert)) return std::nullopt;
   const CachedRecords records = count_records(data_dir_);
@@ -334,14 +334,14 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   if (length.seconds > 0.0) settings += fmt::format("time-budget = {:.1f}\n", length.seconds);
   const std::int64_t eval_every = std::max<std::int64_t>(1, length.expected / evaluations);
   if (!plan.watched.empty()) settings += fmt::format("eval-every = {}\n", eval_every);
-  // Disables the best checkpoint, because the test pictures must not influence which checkpoint is used.
+  // Disables the best checkpoint: the test pictures must not influence which checkpoint is used.
   if (plan.watched == "test") settings += "keep-best = false\n";
   if (request_.fresh) check_not_running("--fresh");
   replaces_training_ = request_.fresh && holds_training();
   if (replaces_training_) {
     write_next_plan(train_dir_, plan, settings);
   } else {
-    if (request_.fresh) remove_run_files(train_dir_);  // only logs
+    if (request_.fresh) remove_run_files(train_dir_);  // the directory then contains only logs
     write_plan(train_dir_, plan, settings);
   }
   const Candidate& candidate = choice.candidate;
@@ -397,7 +397,7 @@ std::vector<std::string> PictureTraining::evaluation_command(const TrainingPlan&
                                        "--test-time-augmentation",
                                        "--report",
                                        report_page(train_dir_).string()};
-  // The evaluation runs on the devices of the training.
+  // The evaluation runs on the same devices as the training.
   return launch(plan).command("image_eval", joined(words, only(request_.passed, device_options)));
 }
 
@@ -407,7 +407,7 @@ std::string PictureTraining::command_lines(const TrainingPlan& plan) const {
                                                     conversion_words(pictures_, {plan.data, plan.conversion}))),
                                   shell_line(training_command(plan)));
   if (plan.evaluated.empty()) return lines;
-  // A training that evaluates on validation pictures keeps the best checkpoint.
+  // If a training evaluates on validation pictures, it keeps the best checkpoint.
   const bool keeps_best = plan.watched == "validation" && request_.given.keeps_best;
   const fs::path network = keeps_best ? best_checkpoint_path(train_dir_) : trained_network(train_dir_);
   return lines + fmt::format("  {}\n", shell_line(evaluation_command(plan, network)));

@@ -33,9 +33,9 @@ struct GivenOptions {
 
 /// The user's choices. An empty text or the number 0 means the default.
 struct TrainingRequest {
-  double minutes = 0.0;             ///< time for everything, from the conversion to the last evaluation
+  double minutes = 0.0;             ///< time for all work, from the conversion to the last evaluation
   double more_minutes = 0.0;        ///< additional time for the training of an earlier plan
-  std::string data_dir, train_dir;  ///< default: data/NAME and runs/NAME; NAME is the name of the folder of pictures
+  std::string data_dir, train_dir;  ///< defaults: data/NAME and runs/NAME; NAME is the name of the folder of pictures
   std::int64_t ranks = 0;
   double validation_share = 0.1;
   std::string background;  ///< colour behind transparent pixels
@@ -44,7 +44,7 @@ struct TrainingRequest {
   std::optional<TargetKind> target;  ///< kind of the targets
   std::string from;                  ///< weights to fine-tune: *.safetensors, *.onnx, a checkpoint or a train directory
   std::vector<std::string> passed;   ///< options for image_train, as words
-  GivenOptions given;                ///< the values of those options in `passed` that influence the plan
+  GivenOptions given;                ///< those options in `passed` that influence the plan
   bool fresh = false;
   Convert convert;
 };
@@ -59,25 +59,25 @@ class PictureTraining {
 
   const std::filesystem::path& train_dir() const { return train_dir_; }
 
-  /// The plan in the train directory; nullopt if the directory has no plan or no checkpoints. If the pictures have
-  /// moved, or only their modification times have changed, the plan is updated. Errors: usage (the directory holds a
-  /// training on other pictures, or with other options of the conversion, or with another --from, --model, --image-size
-  /// or --eval-image-size); errors of read_plan.
+  /// Returns the plan in the train directory, or nullopt if the directory has no plan or no checkpoints. If the
+  /// pictures have moved, or only their modification times have changed, the plan is updated. Errors: usage (the
+  /// directory holds a training with other pictures, other options of the conversion, or another --from, --model,
+  /// --image-size or --eval-image-size); errors of read_plan.
   std::optional<TrainingPlan> earlier_plan();
 
-  /// Adds more_minutes to the time of the plan. If the training is finished, it will continue from its best state: this
+  /// Adds more_minutes to the time of the plan. A finished training will continue from its best state, because this
   /// function removes later checkpoints. Errors: usage (the plan has a number of steps instead of a time, or the
   /// training still runs); io; errors of reading the best state.
   void extend(TrainingPlan& plan) const;
 
-  /// Measures the speed of the machine, chooses the training, converts the pictures and writes the plan. With `fresh`
-  /// and an earlier training, writes the next plan (write_next_plan), and training_command removes the earlier
-  /// training before its first step. Returns nothing if a stop signal arrived. Errors: usage
+  /// Measures the speed of the machine, chooses the training, converts the pictures and writes the plan. If `fresh` is
+  /// set and there is an earlier training, writes the next plan instead (write_next_plan); training_command then
+  /// removes the earlier training before its first step. Returns nothing if a stop signal arrived. Errors: usage
   /// (--from has weights of another network than --model); the errors of reading --from and of each part.
   std::optional<TrainingPlan> make_plan();
 
-  /// Call it after training_command has ended. Returns whether that command refused to begin or was stopped before it
-  /// removed the earlier training; then removes the next plan.
+  /// Call it after training_command has ended. Returns true if that command refused to begin, or was stopped before it
+  /// removed the earlier training. In these cases, removes the next plan.
   bool keeps_earlier_training() const;
 
   /// Converts the pictures again if another training replaced the records of the plan. Returns false if a stop signal
@@ -85,9 +85,9 @@ class PictureTraining {
   bool restore_records(const TrainingPlan& plan);
 
   std::vector<std::string> training_command(const TrainingPlan& plan) const;
-  /// The command that evaluates the checkpoint `network`. Requires that plan.evaluated is not empty.
+  /// Returns the command that evaluates the checkpoint `network`. Requires that plan.evaluated is not empty.
   std::vector<std::string> evaluation_command(const TrainingPlan& plan, const std::filesystem::path& network) const;
-  /// The commands of the whole training as lines for a shell. The training need not have begun.
+  /// Returns the commands of the whole training as lines for a shell. The training need not have begun.
   std::string command_lines(const TrainingPlan& plan) const;
   Launch launch(const TrainingPlan& plan) const { return {static_cast<int>(plan.ranks), cores_}; }
 
@@ -96,25 +96,26 @@ class PictureTraining {
   bool is_finished(const TrainingPlan& plan) const;
   /// Whether the train directory has checkpoints.
   bool holds_training() const;
-  /// Number of pictures to train on, without the pictures that are held out.
+  /// Returns the number of pictures to train on, without the validation pictures.
   std::int64_t training_pictures() const;
-  /// Pictures per step, over all ranks.
+  /// Returns the number of pictures per step, over all ranks.
   std::int64_t batch_size() const;
   std::int64_t ranks() const;
   TrainingChoice choose(MachineSpeed& speed) const;
   /// Reads the network of --from, if it is given.
   void read_weights();
-  /// The options of image_train for the weights of --from; empty without --from. If --from names an ONNX file, the
-  /// options also select its network. plan.cfg does not contain these options, because its format does not allow every
-  /// path.
+  /// Returns the options of image_train for the weights of --from, or nothing if --from is not given. If --from names
+  /// an ONNX file, the options also select its network. plan.cfg does not contain these options, because its format
+  /// does not allow every path.
   std::vector<std::string> initial_weights(const TrainingPlan& plan) const;
-  /// The conversion of these pictures. `shorter`: value of --resize-shorter for tfrecord_convert.
+  /// Returns the conversion of these pictures. `shorter`: value of --resize-shorter for tfrecord_convert.
   Conversion conversion(const std::string& shorter) const;
-  /// Checks that the plan belongs to these pictures. If the pictures have moved, updates the plan. Errors: usage.
+  /// Checks that the plan belongs to these pictures. If the pictures have moved, updates the plan. Errors: usage (the
+  /// plan belongs to other pictures).
   void check_pictures(TrainingPlan& plan);
   const FolderLock& lock_data();
-  /// Checks that no training runs in the train directory. Errors: usage (image_train still runs in the train
-  /// directory). `option`: for the message.
+  /// Checks that no training runs in the train directory. `option`: for the message. Errors: usage (image_train still
+  /// runs there).
   void check_not_running(const char* option) const;
   /// The length of a training: the user's choice, or the number of steps that fit into the time.
   struct Length {
@@ -132,7 +133,7 @@ class PictureTraining {
   std::string from_;                     ///< --from as an absolute path; empty: none
   std::optional<GivenNetwork> weights_;  ///< the weights to fine-tune; nullopt if a training continues
   std::optional<FolderLock> data_lock_;
-  bool replaces_training_ = false;  ///< training_command removes an earlier training
+  bool replaces_training_ = false;  ///< training_command removes an earlier training before its first step
   int cores_, gpus_;                ///< gpus_: 0 if the training computes on CPUs
   Clock::time_point started_;
 };

@@ -12,7 +12,8 @@
 namespace carillon {
 namespace {
 
-/// The rule of the reference program: an epoch counts as 60000 records, for any number of records and ranks.
+/// The rule of the reference program: an epoch always counts as 60000 records, even if the number of records or ranks
+/// differs.
 std::int64_t mnist_decay_steps(std::int64_t batch_size, int /*rank_count*/) {
   return std::max<std::int64_t>(1, 60000 / batch_size);
 }

@@ -41,7 +41,7 @@ int usable_cores() {
 
 namespace {
 
-/// The first line that `program --version` prints; empty if it fails or prints nothing.
+/// Returns the first line that `program --version` prints, or an empty text if the program fails or prints nothing.
 std::string first_line_of(const fs::path& program) {
   const std::string command = shell_word(program.string()) + " --version 2>/dev/null </dev/null";
   FILE* const pipe = popen(command.c_str(), "re");
@@ -72,7 +72,8 @@ void require_mpirun(std::int64_t ranks) {
 void check_mpirun() {
   const fs::path mpirun = find_in_path("mpirun");
   if (mpirun.empty()) return;
-  const std::string version = first_line_of(mpirun), library = comm_libraries().front();  // "Open MPI 4.1.4"
+  const std::string version = first_line_of(mpirun), library = comm_libraries().front();  // for example "Open MPI
+                                                                                          // 4.1.4"
   const std::string number = library.substr(library.rfind(' ') + 1), major = number.substr(0, number.find('.') + 1);
   if (version.find("(Open MPI) " + major) != std::string::npos) return;
   fail(ExitCode::usage,
@@ -99,7 +100,8 @@ std::vector<std::string> Launch::command(const std::string& program, const std::
 ChildSettings Launch::settings() const {
   ChildSettings settings{.stop_signal = SIGUSR1, .death_signal = SIGUSR1};
   settings.is_mpirun = ranks > 1;
-  constexpr const char* pause = "OMPI_MCA_odls_base_sigkill_timeout";  // seconds of each of mpirun's two pauses
+  constexpr const char* pause = "OMPI_MCA_odls_base_sigkill_timeout";  // length of each of mpirun's two pauses, in
+                                                                       // seconds
   if (std::getenv(pause) == nullptr) settings.environment.push_back(std::string(pause) + "=15");
   // In a job of a batch system, mpirun would use the hosts of the job and count its tasks as slots.
   settings.environment.emplace_back("OMPI_MCA_ras=^slurm,tm,lsf,gridengine");
@@ -110,7 +112,7 @@ ChildSettings Launch::settings() const {
 
 namespace {
 
-/// A new folder that is removed at the end of the run.
+/// A new folder. The destructor removes it at the end of the run.
 class TemporaryFolder {
  public:
   /// `pattern`: path of the folder; ends in XXXXXX (mkdtemp).
@@ -121,7 +123,7 @@ class TemporaryFolder {
   const fs::path& path() const { return path_; }
 
  private:
-  fs::path path_;  ///< empty: the folder could not be made
+  fs::path path_;  ///< empty: the system could not create the folder
   RemovedAtEnd removed_;
 };
 
@@ -132,9 +134,9 @@ std::vector<std::string> lines_of(const fs::path& path) {
   return lines;
 }
 
-/// The exit code of the run. `reported`: the exit codes in the order in which the ranks reported them; the first error
-/// is the cause. `exit_code`: the exit code of mpirun. If mpirun hangs after its ranks have ended, run_child ends it by
-/// a signal.
+/// Returns the exit code of the run. `reported`: the exit codes in the order in which the ranks reported them. The
+/// first error among them is the cause. `exit_code`: the exit code of mpirun. If mpirun hangs after its ranks have
+/// ended, run_child ends it by a signal.
 int code_of_run(int exit_code, const std::vector<std::string>& reported) {
   const std::string stopped = std::to_string(static_cast<int>(ExitCode::stopped));
   const auto error = std::ranges::find_if(reported, [&](const std::string& code) { return code != stopped; });
@@ -151,11 +153,11 @@ ChildResult run_launcher(const std::vector<std::string>& words, ChildSettings se
   const fs::path errors = reports.path() / "errors", codes = reports.path() / "codes";
   if (reports.exists()) {
     for (const auto& [variable, file] : {std::pair(error_file_variable, errors), {code_file_variable, codes}}) {
-      std::ofstream{file};  // ranks append only to files that exist
+      std::ofstream{file};  // the files must exist, because ranks append only to existing files
       settings.environment.push_back(fmt::format("{}={}", variable, file.string()));
     }
   }
-  // Open MPI's shared memory files remain if mpirun is killed.
+  // If mpirun is killed, Open MPI's shared memory files remain.
   constexpr const char* messages_variable = "OMPI_MCA_btl_vader_backing_directory";
   std::optional<TemporaryFolder> messages;
   if (settings.is_mpirun && std::getenv(messages_variable) == nullptr) messages.emplace("/dev/shm/carillon-XXXXXX");
@@ -177,7 +179,7 @@ void repeat_error(const ChildResult& result) {
 
 ChildResult Launch::run(const std::vector<std::string>& words) const {
   ChildResult result = run_launcher(words, settings());
-  if (ranks > 1) repeat_error(result);  // the lines of mpirun hide the error line
+  if (ranks > 1) repeat_error(result);  // printed again at the end, because the lines of mpirun hide the error line
   return result;
 }
 

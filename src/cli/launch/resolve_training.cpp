@@ -13,11 +13,11 @@
 namespace carillon {
 namespace {
 
-/// The number of micro-batches per rank.
+/// Returns the number of micro-batches per rank.
 std::int64_t micro_batches(const DataOptions& data) { return data.batch_size / data.micro_batch; }
 
-/// True if each rank sums a whole subtree. A single rank sums the whole tree. If there are several ranks, each must sum
-/// a block of 2^k leaves.
+/// True if each rank sums a whole subtree of the tree that sums the micro-batches. A single rank sums the whole tree.
+/// If there are several ranks, each must sum a block of 2^k leaves.
 bool has_whole_subtree(const DataOptions& data, const Mpi& mpi) {
   return mpi.size() == 1 || std::has_single_bit(static_cast<std::uint64_t>(micro_batches(data)));
 }
@@ -43,8 +43,8 @@ void check_mixing(const DataOptions& data) {
        data.mixup > 0.0 ? "mixup" : "cutmix");
 }
 
-/// Checks that a shuffle window holds at least the samples of a step. In a smaller window, the samples of a step would
-/// not be shuffled together.
+/// Checks that a shuffle window contains at least as many samples as a step. In a smaller window, the samples of a step
+/// would not be shuffled together.
 void check_window(const DataOptions& data, int rank_count) {
   const bool own = data.sharding == Sharding::file;
   const std::int64_t samples = data.batch_size * (own ? 1 : rank_count);
@@ -114,7 +114,7 @@ namespace {
 
 ImageShape evaluated_shape(const RecordForm& form) { return form.decoder({}, RecordUse::evaluation)->image_shape(); }
 
-/// The subject of an error message: the option `size` if it is set, otherwise the image size.
+/// Returns the subject of an error message: the option `size` if it is set, otherwise the image size.
 std::string subject(const std::string& size, const ImageShape& image) {
   return size.empty() ? fmt::format("evaluated images of {} x {} pixels", image.height, image.width) : size;
 }
@@ -157,7 +157,7 @@ void check_evaluation_fits(const TrainOptions& options, const std::string& size,
 
 namespace {
 
-/// The multiply-add operations per image; nullopt if the network does not support the image size.
+/// Returns the number of multiply-add operations per image, or nullopt if the network does not support the image size.
 std::optional<double> work_of(const TrainOptions& options) {
   try {
     const BuiltNetwork built =

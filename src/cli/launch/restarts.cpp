@@ -22,10 +22,10 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-/// The exit code of Open MPI's mpirun if the connection to a host is lost.
+/// The exit code of Open MPI's mpirun if it loses the connection to a host.
 constexpr int lost_host_code = 205;
 
-/// The step of the newest checkpoint; -1: there is no checkpoint.
+/// Returns the step of the newest checkpoint, or -1 if there is no checkpoint.
 std::int64_t newest_step(const fs::path& train_dir) {
   if (train_dir.empty()) return -1;
   const auto checkpoints = list_checkpoints(train_dir);
@@ -45,7 +45,8 @@ std::set<FileIdentity> checkpoint_files(const fs::path& train_dir) {
   return files;
 }
 
-/// The value of the option in a configuration file. The program itself reports faults of the file.
+/// Returns the value of the option in a configuration file. Ignores faults in the file, because the program reports
+/// them.
 std::optional<std::string> value_in_file(const std::string& path, const std::string& name) {
   if (path.empty()) return std::nullopt;
   try {

@@ -12,20 +12,20 @@
 
 namespace carillon {
 
-/// True if a run with this exit code lost a rank. Possible causes: a rank reported lost_rank, a signal other than a
-/// stop signal ended all ranks, or mpirun lost the connection to a host.
+/// True if a run with this exit code lost a rank. The code has one of three causes: a rank reported lost_rank, a signal
+/// that is not a stop signal ended all ranks, or mpirun lost the connection to a host.
 bool has_lost_rank(int exit_code);
 
-/// The value of the option `name` for a training with the command-line words `words`. If the words lack the option,
-/// looks in the configuration file that the words or CARILLON_CONFIG name, then in the environment. Empty if no source
-/// has the option.
+/// Returns the value of the option `name` for a training with the command-line words `words`. If the words do not
+/// contain the option, looks in the configuration file that the words or CARILLON_CONFIG name, and then in the
+/// environment. Returns an empty text if no source has the option.
 std::string option_value(const std::vector<std::string>& words, const std::string& name);
 
-/// The train directory of a training program with these options. Empty if it is unknown.
+/// Returns the train directory of a training program with these options, or an empty path if it is unknown.
 std::filesystem::path train_directory(const std::filesystem::path& program, const std::vector<std::string>& options);
 
-/// `options` without --fresh and --resume never, which would start the training from the beginning. If the environment
-/// or a configuration file sets one of these options, the result contains an option that overrides it.
+/// Returns `options` without --fresh and --resume never, which would start the training from the beginning. If the
+/// environment or a configuration file sets one of these two options, the result contains an option that overrides it.
 std::vector<std::string> resuming(const std::vector<std::string>& options);
 
 /// A training that is started again after a lost rank.
@@ -39,8 +39,8 @@ struct RestartedTraining {
   std::function<void(const std::string& line)> report = {};
 };
 
-/// Runs the training. Repeats it while has_lost_rank is true, no stop signal has arrived and may_restart is true. After
-/// `restarts` repetitions in a row without a newer checkpoint in the train directory, it stops. A restart omits
+/// Runs the training. Repeats it as long as has_lost_rank is true, no stop signal has arrived and may_restart is true.
+/// Stops after `restarts` repetitions in a row that wrote no newer checkpoint to the train directory. A restart omits
 /// --fresh, except if a checkpoint from before the first start still exists. If no restart is left, the exit code is
 /// 70. If `restarts` is 0, the exit code of the training is returned. After a stop signal there is no restart, and the
 /// exit code 71 becomes 75. Errors: as run_child.

@@ -117,7 +117,7 @@ std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir) {
     }
     TrainingPlan plan;
     visit(plan, [&](const char* name, auto& value) {
-      // plans of older versions lack the member `contents`
+      // plans that older versions wrote have no member `contents`
       if (name != contents_name || json.contains(name)) json.at(name).get_to(value);
     });
     return plan;
@@ -147,8 +147,8 @@ std::vector<std::string> runs_in(const fs::path& folder) {
   return runs;
 }
 
-/// Lists up to ten existing train directories, for a message that `missing` does not exist. Searches the parent folder
-/// of `missing`, then `runs`. Empty if neither contains a train directory.
+/// Lists up to ten existing train directories, for the message that `missing` does not exist. Searches the parent
+/// folder of `missing`, then the folder `runs`. Returns an empty text if neither folder contains a train directory.
 std::string runs_near(const fs::path& missing) {
   constexpr std::size_t most = 10;
   std::vector<std::string> runs = runs_in(missing.parent_path());

@@ -22,9 +22,9 @@ struct TrainingPlan {
   std::int64_t image_size = 0;       ///< in pixels
   std::int64_t eval_image_size = 0;  ///< in pixels; 0: image_size
   std::int64_t steps = 0;            ///< steps of the whole training
-  /// The split of the evaluations during the training: "validation", "test", or "" (no evaluations)
+  /// The split of the evaluations during the training: "validation", "test", or "" (there are no evaluations)
   std::string watched;
-  std::string evaluated;  ///< the split of the last evaluation; same values as `watched`
+  std::string evaluated;  ///< the split of the last evaluation; it has the same values as `watched`
   std::int64_t ranks = 1;
   double minutes = 0.0;  ///< the value of --minutes, or the chosen budget; 0: the user chose the number of steps
 };
@@ -36,10 +36,10 @@ std::string minutes_text(double minutes);
 std::filesystem::path settings_path(const std::filesystem::path& train_dir);
 
 /// Removes an earlier plan and a next plan, and writes `train_dir/plan.cfg`, then `train_dir/plan.json`. A train
-/// directory has a plan only if it contains `plan.json`. Errors: io, usage (texts too long to be read again).
+/// directory has a plan only if it contains `plan.json`. Errors: io, usage (a text is too long to be read again).
 void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings);
 
-/// The time-budget in `plan.cfg`; 0: none. Errors: as config_values.
+/// Returns the time-budget in `plan.cfg`, or 0 if there is none. Errors: as config_values.
 double time_budget_of(const std::filesystem::path& train_dir);
 
 /// Sets time-budget and max-steps in `plan.cfg`, then writes `plan.json` again. Errors: as write_plan and
@@ -53,33 +53,34 @@ void update_plan(const std::filesystem::path& train_dir, const TrainingPlan& pla
 /// removes the earlier training (remove_run_files). Errors: as write_plan.
 void write_next_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings);
 
-/// Removes the next plan, if there is one, and its settings. Returns whether there was one. Errors: io.
+/// Removes the next plan and its settings, if they exist. Returns whether there was a next plan. Errors: io.
 bool remove_next_plan(const std::filesystem::path& train_dir);
 
-/// The plan of the directory; nullopt if it has none. Errors: data (the contents of plan.json are not a plan), io.
+/// Returns the plan of the directory, or nullopt if the directory has no plan. Errors: data (the contents of plan.json
+/// are not a plan), io.
 std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir);
 
-/// The first word of a command, which is a path, and the other words.
+/// The words of a command: the first word, which is a path, and all other words.
 struct Place {
   std::filesystem::path path;
   std::vector<std::string> others;
 };
 
-/// Splits the words of `command`. `what`: the name of the first word in messages. Errors: usage (the word is missing,
-/// or is an option), no_input (no file or folder has this name).
+/// Splits the words of `command`. `what`: the name of the first word in messages. Errors: usage (the first word is
+/// missing or is an option), no_input (no file or folder has this name).
 Place place_in(const std::vector<std::string>& words, const std::string& command, const std::string& what);
 
-/// The path of the HTML page that describes the evaluated network.
+/// Returns the path of the HTML page that describes the evaluated network.
 std::filesystem::path report_page(const std::filesystem::path& train_dir);
 
-/// The checkpoint for evaluations and predictions: the best checkpoint of the train directory. If there is none,
-/// returns the directory; other functions then use its newest checkpoint.
+/// Returns the checkpoint for evaluations and predictions, which is the best checkpoint of the train directory. If
+/// there is no best checkpoint, returns the directory; other functions then use its newest checkpoint.
 std::filesystem::path trained_network(const std::filesystem::path& train_dir);
 
-/// The checkpoint that `place` means: `place` itself, or the trained network if `place` is a train directory.
+/// Returns the checkpoint that `place` means: `place` itself, or the trained network if `place` is a train directory.
 std::filesystem::path checkpoint_of(const std::filesystem::path& place);
 
-/// The train directory of `run`, which is a train directory or a checkpoint in a train directory.
+/// Returns the train directory of `run`. `run`: a train directory, or a checkpoint in a train directory.
 std::filesystem::path folder_of(const std::filesystem::path& run);
 
 }  // namespace carillon

@@ -23,13 +23,13 @@
 namespace carillon {
 namespace {
 
-/// A candidate is suitable only if the time suffices for this many epochs of it. With fewer epochs, a larger network
-/// has no advantage.
+/// A candidate is suitable only if the time is enough to train it for this number of epochs. With fewer epochs, a
+/// larger network has no advantage.
 constexpr double wanted_epochs = 15.0, wanted_fine_tuning_epochs = 5.0;
-/// The largest number of epochs that the rule plans: further epochs improve the result little.
+/// The largest number of epochs that the rule plans. More epochs improve the result little.
 constexpr std::int64_t most_epochs = 200;
-/// Without --minutes, the planned time is the time that the first candidate needs for this many epochs, but at least
-/// shortest_training_seconds and at most most_seconds.
+/// If --minutes is not given, the rule plans the time that the first candidate needs for this number of epochs. The
+/// planned time is at least shortest_training_seconds and at most most_seconds.
 constexpr double usual_epochs = 100.0, usual_fine_tuning_epochs = 20.0, most_seconds = 1800.0;
 
 /// Networks with layer norms are trained with adamw.
@@ -151,8 +151,8 @@ std::int64_t ranks_for(std::int64_t batch_size, int processors) {
   return ranks;
 }
 
-/// With at most this many pictures per step, a fine-tuning freezes batch norms: they keep the statistics of the given
-/// weights.
+/// With at most this number of pictures per step, a fine-tuning freezes batch norms. They then keep the statistics of
+/// the given weights.
 constexpr std::int64_t most_frozen = 32;
 
 std::string training_settings(const TrainingChoice& choice, std::int64_t steps) {
@@ -220,7 +220,7 @@ std::string preprocessing_of(const LoadedCheckpoint& loaded) {
   return pictures ? text_of(preprocessing_choices, pictures->preprocessing) : "";
 }
 
-/// The networks with PyTorch's names.
+/// Returns the built-in networks, with the names that PyTorch uses for them.
 std::vector<Network> networks_of_torch() {
   const NetworkSettings settings{.image = {.height = 64, .width = 64, .channels = 3}, .outputs = 1};
   std::vector<Network> networks;
@@ -231,8 +231,8 @@ std::vector<Network> networks_of_torch() {
   return networks;
 }
 
-/// The network of a weight file. Reads all arrays except the arrays of the last layer, so that faults are found before
-/// the pictures are converted. Errors: as network_of_weight_file and read_weight_file.
+/// Returns the network of a weight file. Reads all arrays except the arrays of the last layer, so that faults are found
+/// before the pictures are converted. Errors: as network_of_weight_file and read_weight_file.
 std::string network_in(const std::string& file) {
   const std::vector<Network> networks = networks_of_torch();
   const std::string name = network_of_weight_file(file, networks);

@@ -25,25 +25,27 @@ struct Candidate {
   bool operator==(const Candidate&) const = default;
 };
 
-/// The network of a candidate at its image size. Errors: usage (the network refuses images of this size).
+/// Returns the network of a candidate at its image size. Errors: usage (the network does not support images of this
+/// size).
 Network network_of(const Candidate& candidate);
 /// True for the built-in vision transformers: most of timm's weights for them expect pixels from -1 to 1. False for the
 /// network of an ONNX file, even if it has attention.
 bool expects_inception_pixels(const Candidate& candidate);
 /// Checks that the candidate's network can evaluate images of `size` pixels; 0: the candidate's image size. Errors:
-/// usage, with the option --eval-image-size.
+/// usage (the message names --eval-image-size).
 void check_evaluates(const Candidate& candidate, std::int64_t size);
 
-/// The value of --eval-image-size that the rule sets for a candidate: the multiple of 8 nearest to 8/7 of its image
-/// size. Returns 0, which means the image size, if this multiple is not larger or the network does not support it. The
-/// crops of training images enlarge pictures by about 8/7. An evaluation at this size therefore shows nearly the whole
-/// shorter side at the same scale. Source: Touvron et al., "Fixing the train-test resolution discrepancy", 2019.
+/// Returns the value of --eval-image-size that the rule sets for a candidate: the multiple of 8 that is nearest to 8/7
+/// of its image size. Returns 0, which means the image size, if this multiple is not larger than the image size, or if
+/// the network does not support it. The crops of training images enlarge pictures by about 8/7. An evaluation at this
+/// size therefore shows nearly the whole shorter side at the same scale. Source: Touvron et al., "Fixing the train-test
+/// resolution discrepancy", 2019.
 std::int64_t evaluation_size_for(const Candidate& candidate);
 
-/// The candidates of the rule, in ascending order of their work per picture.
+/// Returns the candidates of the rule, in ascending order of their work per picture.
 std::vector<Candidate> training_candidates();
 
-/// The image sizes from which the rule chooses for a fine-tuning, in ascending order.
+/// Returns the image sizes from which the rule chooses for a fine-tuning, in ascending order.
 std::vector<std::int64_t> fine_tuning_sizes();
 
 /// Choices that the user made on the command line.
@@ -55,7 +57,7 @@ struct FixedChoices {
 /// The median shape of pictures.
 struct UsualShape {
   std::int64_t side = 0;    ///< length of the shorter side in pixels; 0: unknown
-  double elongation = 1.0;  ///< ratio of the longer side to the shorter
+  double elongation = 1.0;  ///< ratio of the longer side to the shorter side
 };
 
 /// Pictures with a larger elongation are squashed, because a centre crop would remove more than a third of each
@@ -66,7 +68,7 @@ struct ChoiceInput {
   std::int64_t pictures = 0;      ///< number of training pictures
   UsualShape shape = {};          ///< median shape of the pictures
   std::optional<double> seconds;  ///< time for the training; nullopt: choose_training plans the time
-  /// Seconds per picture of a training of the candidate on this machine, with all cores or all GPUs.
+  /// Returns the seconds per picture that a training of the candidate takes on this machine with all cores or all GPUs.
   std::function<double(const Candidate&)> seconds_per_picture;
   std::int64_t batch_size = 0;  ///< pictures per step, over all ranks
   FixedChoices fixed;
@@ -86,35 +88,36 @@ struct TrainingChoice {
   std::int64_t eval_image_size = 0;  ///< --eval-image-size; 0: image size of the candidate
 };
 
-/// Chooses the last candidate before the first unsuitable one; the first candidate is always suitable. A candidate is
-/// unsuitable if the time is too short for it to process each picture often enough. It is also unsuitable if its
-/// network refuses its image size, or if its images are larger than the median shorter side of the pictures. If no time
-/// is given, the rule plans the time that the first candidate needs for many epochs, within limits.
+/// Chooses a candidate. The first candidate is always suitable. The choice is the last candidate before the first
+/// unsuitable candidate. A candidate is unsuitable if the time is too short to train it for enough epochs. It is also
+/// unsuitable if its network does not support its image size, or if its images are larger than the median shorter side
+/// of the pictures. If no time is given, the rule plans the time that the first candidate needs for many epochs, within
+/// limits.
 TrainingChoice choose_training(const ChoiceInput& input);
 
-/// The largest number of steps that the rule plans, which follows from its largest number of epochs.
+/// Returns the largest number of steps that the rule plans. It follows from the largest number of epochs.
 std::int64_t most_steps(std::int64_t pictures, std::int64_t batch_size);
 
-/// The default number of pictures per step for a training on this many pictures.
+/// Returns the default number of pictures per step for a training on this number of pictures.
 std::int64_t batch_for(std::int64_t pictures);
 
-/// The number of ranks for a machine with `processors` GPUs or, without GPUs, `processors` cores. It is the largest
-/// number up to `processors` that divides the batch and gives each rank at least 16 pictures per step.
+/// Returns the number of ranks for a machine with `processors` GPUs or, without GPUs, `processors` cores. It is the
+/// largest number up to `processors` that divides the batch and gives each rank at least 16 pictures per step.
 std::int64_t ranks_for(std::int64_t batch_size, int processors);
 
-/// The optimiser, its schedule over at most `steps` steps, and the augmentation, as lines `name = value` for --config
-/// of image_train.
+/// Returns lines `name = value` for image_train's option --config. The lines set the optimiser, its schedule over at
+/// most `steps` steps, and the augmentation.
 std::string training_settings(const TrainingChoice& choice, std::int64_t steps);
 
-/// The settings of a training that the weights of `carillon train --from` require.
+/// The settings that the weights of `carillon train --from` require of a training.
 struct GivenNetwork {
   std::string network;
   std::string preprocessing;  ///< empty: unknown
 };
 
-/// The network of the weights in `from`: a file of PyTorch's weights, an ONNX file, a checkpoint or a train directory.
-/// `model`: --model, if it is given. Errors: usage (the network differs from `model`, or does not read pictures); the
-/// errors of reading the file.
+/// Returns the network of the weights in `from`. `from`: a file of PyTorch's weights, an ONNX file, a checkpoint or a
+/// train directory. `model`: the value of --model, if it is given. Errors: usage (the network differs from `model` or
+/// does not read pictures); the errors of reading the file.
 GivenNetwork network_of_weights(const std::string& from, const std::optional<std::string>& model);
 
 }  // namespace carillon

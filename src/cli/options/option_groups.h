@@ -22,9 +22,9 @@ void declare(OptionSet& set, TrainOptions& options);
 /// options.
 void check_combinations(const OptionSet& set, const TrainOptions& options);
 
-/// The options that have no effect on a run with these options: options of another schedule or update rule, and options
-/// of disabled features. The values of these options may differ between a run and its resumption. The records must be
-/// resolved.
+/// Returns the options that have no effect on a run with these options: options of another schedule or update rule, and
+/// options of disabled features. The values of these options may differ between a run and its resumption. The records
+/// must be resolved.
 std::vector<std::string_view> options_without_effect(const TrainOptions& options);
 std::vector<std::string_view> options_without_effect(const DataOptions& options);
 std::vector<std::string_view> options_without_effect(const OptimizerOptions& options);
@@ -62,14 +62,14 @@ void check_end(const ScheduleOptions& options, std::int64_t max_steps, const std
 /// Sets `epochs` to 0 if --max-steps overrides --epochs. Errors: usage (one source, such as the command line, gives
 /// both).
 void choose_length(const OptionSet& set, OptimizerOptions& options);
-/// The length of the training as the user gave it, for messages: "--max-steps 100", "--epochs 2 (940 steps)".
+/// Returns the length of the training as the user gave it, for messages: "--max-steps 100", "--epochs 2 (940 steps)".
 std::string length_text(const OptimizerOptions& options);
 /// If the user did not set the end of a schedule or of a lookahead with a power, sets it to max_steps. Checkpoints
-/// store the end, so a resumed run can report a change. Errors: usage (an end that is too early).
+/// store the end, so a resumed run can report a change. Errors: usage (an end is too early).
 void resolve_ends(OptimizerOptions& options);
 /// If `epochs` is set, sets max_steps to the number of steps of that many passes over the records, rounded up. Then
-/// calls resolve_ends, and changes all these values in `description`. Errors: usage (too many steps, or an end that is
-/// too early).
+/// calls resolve_ends, and changes all these values in `description`. Errors: usage (there are too many steps, or an
+/// end is too early).
 void resolve_epochs(OptimizerOptions& options, std::uint64_t record_count, std::uint64_t global_batch,
                     RunDescription& description);
 
@@ -107,9 +107,10 @@ inline constexpr std::array communicator_choices{Choice{CommunicatorChoice::auto
 
 // Time limit: when a run must save and exit before the job ends.
 
-/// The time at which a run that starts now must stop: --time-margin seconds before the limit. A --time-limit in seconds
-/// counts from now. With --time-limit slurm, the limit is the end of the job (SLURM_JOB_END_TIME, seconds since 1970).
-/// Returns nullopt if there is no limit. Errors: usage (a bad limit, no Slurm job, or no time before the margin).
+/// Returns the time at which a run that starts now must stop: --time-margin seconds before the limit. A --time-limit in
+/// seconds counts from now. With --time-limit slurm, the limit is the end of the job (SLURM_JOB_END_TIME, seconds since
+/// 1970). Returns nullopt if there is no limit. Errors: usage (the limit is bad or does not exceed the margin, or there
+/// is no Slurm job).
 std::optional<std::chrono::steady_clock::time_point> stop_time(const CheckpointOptions& options);
 
 }  // namespace carillon

@@ -52,7 +52,7 @@ std::uint64_t parse_unsigned(const std::string& text);
 std::string parse_text(const std::string& text);
 std::int64_t parse_integer(const std::string& text, std::int64_t lowest, std::int64_t highest);
 double parse_number(const std::string& text, NumberRange range);
-/// The index of `text` in `choices`.
+/// Returns the index of `text` in `choices`.
 std::size_t parse_choice(const std::string& text, const std::vector<std::string>& choices);
 /// Splits a list at each `separator`. Removes the spaces around the parts.
 std::vector<std::string> parts_of(const std::string& text, char separator);
@@ -157,7 +157,7 @@ class OptionSet {
 
   /// True if an option of this name is declared.
   bool has(std::string_view name) const { return find(name) != nullptr; }
-  /// The source in which `parse` found the value of the option. Errors: failed (no option has this name).
+  /// Returns the source in which `parse` found the value of the option. Errors: failed (no option has this name).
   GivenBy given_by(std::string_view name) const;
   bool given(std::string_view name) const { return given_by(name) != GivenBy::nobody; }
   /// True if the option is declared and the command line gives it. Recipes do not count, because they may set options
@@ -186,7 +186,7 @@ class OptionSet {
   Source command_line(int argc, const char* const* argv);
   Source config_file(const std::string& path) const;
   Source environment() const;
-  /// Returns the option with this name or alias; null if there is none.
+  /// Returns the option with this name or alias, or null if there is no such option.
   const Option* find(std::string_view name) const;
   std::string unknown(std::string name, const std::string& where) const;
   std::vector<ManualGroup> groups() const;
@@ -209,14 +209,14 @@ struct ConfigValue {
   std::vector<std::string> values;
 };
 
-/// Reads the lines of a --config file. Errors: usage (not `name = value`; larger than OptionSet::max_config_bytes),
-/// no_input.
+/// Reads the lines of a --config file. Errors: usage (a line is not `name = value`; the file is larger than
+/// OptionSet::max_config_bytes), no_input.
 std::vector<ConfigValue> config_values(const std::string& path);
 
-/// The environment variable that sets the option: "CARILLON_MAX_STEPS".
+/// Returns the environment variable that sets the option: "CARILLON_MAX_STEPS".
 std::string variable_of(const std::string& option);
 
-/// The name in `names` that is most similar to the misspelt `text`; empty if no name is similar.
+/// Returns the name in `names` that is most similar to the misspelt `text`. The result is empty if no name is similar.
 std::string nearest(const std::string& text, const std::vector<std::string>& names);
 
 // Functions for the words of a command line that `carillon` passes on to another program. In names, `-` and `_` are

@@ -115,7 +115,7 @@ OptionSet::Source OptionSet::command_line(int argc, const char* const* argv) {
   return source;
 }
 
-/// The message for an unknown option.
+/// Returns the message for an unknown option.
 std::string OptionSet::unknown(std::string name, const std::string& where) const {
   name.erase(0, name.find_first_not_of('-'));
   name.erase(std::min(name.find('='), name.size()));

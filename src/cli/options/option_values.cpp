@@ -97,8 +97,8 @@ std::vector<std::string> parts_of(const std::string& text, char separator) {
 
 namespace {
 
-/// The number of insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal string
-/// alignment).
+/// Returns the number of insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal
+/// string alignment).
 std::size_t edits_between(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> edits(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) {
@@ -132,7 +132,8 @@ std::string nearest(const std::string& text, const std::vector<std::string>& nam
 
 namespace {
 
-/// The name in `--name` or `--name=value`, written with `-` instead of `_`; empty if the word is not an option.
+/// Returns the name in `--name` or `--name=value`, written with `-` instead of `_`. The result is empty if the word is
+/// not an option.
 std::string name_in(std::string_view word) {
   if (!word.starts_with("--") || word.size() == 2) return {};
   std::string name(word.substr(2, word.find('=') - 2));
@@ -144,7 +145,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-/// The end of the option that begins at `words[begin]`: the index after its last value.
+/// Returns the end of the option that begins at `words[begin]`: the index after its last value.
 std::size_t end_of_option(const std::vector<std::string>& words, std::size_t begin) {
   std::size_t end = begin + 1;
   while (end < words.size() && name_in(words[end]).empty()) ++end;

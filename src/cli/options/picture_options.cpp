@@ -114,7 +114,7 @@ std::string text_of(const RandAugment& augment) {
   return augment.op_count == 0 ? "0" : fmt::format("{},{}", augment.op_count, augment.magnitude);
 }
 
-/// The colour that `normalization` maps to the values nearest to 0.
+/// Returns the colour that `normalization` maps to the values nearest to 0.
 Colour mean_colour(const PixelNormalization& normalization) {
   const auto level = [&](std::size_t channel) {
     return static_cast<std::uint8_t>(std::lround(255.0f * normalization.mean[channel]));

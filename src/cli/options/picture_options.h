@@ -58,7 +58,7 @@ struct PictureOptions {
   Colour background = {};                     ///< colour behind transparent pixels, from records.json
   std::vector<NumberScale> scales = {};       ///< scales of the numbers of a regression; empty: not standardised
 
-  /// The kind of the targets. The options must be resolved.
+  /// Returns the kind of the targets. The options must be resolved.
   TargetKind target() const { return target_of_task(task).value_or(TargetKind::class_index); }
 };
 
@@ -81,7 +81,7 @@ void describe_pictures(const PictureOptions& pictures, const RecordSchema& schem
 /// image_train. Errors: data, without the name of the file.
 std::optional<PictureOptions> described_pictures(const std::string& options_json);
 
-/// The form of the records of an evaluation. `patterns`: patterns of the record files; may be empty. Errors: as
+/// Returns the form of the records of an evaluation. `patterns`: patterns of the record files; may be empty. Errors: as
 /// resolve_pictures.
 RecordForm evaluation_form(const PictureOptions& pictures, const std::vector<std::string>& patterns);
 PixelNormalization normalization_of(Preprocessing preprocessing);

@@ -8,7 +8,8 @@
 namespace carillon {
 namespace {
 
-/// A text about a consequence that users may not expect when they change this setting; empty if there is none.
+/// Returns a text about a consequence that users may not expect when they change this setting. The result is empty if
+/// there is none.
 std::string_view consequence(std::string_view name) {
   if (name == "tower count") {
     return " (sums may round differently; without --global-batch a step takes another number of samples)";

@@ -46,7 +46,7 @@ class RunDescription {
   std::vector<Setting> settings_;
 };
 
-/// A setting's name as users know it: "--learning-rate" for "learning_rate". A name with a space is unchanged.
+/// Returns a setting's name as users know it: "--learning-rate" for "learning_rate". A name with a space is unchanged.
 std::string shown_name(std::string name);
 
 }  // namespace carillon

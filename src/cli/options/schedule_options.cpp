@@ -77,7 +77,7 @@ std::string text_of(const std::vector<SchedulePoint>& points) {
   return fmt::format("{}", fmt::join(texts, ","));
 }
 
-/// The schedule after the warm-up. Its step 0 is the step at which the warm-up ends.
+/// Returns the schedule after the warm-up. Its step 0 is the step at which the warm-up ends.
 Schedule main_schedule(const ScheduleOptions& o, std::int64_t max_steps) {
   const std::int64_t end = o.steps > 0 ? o.steps : max_steps, steps = std::max<std::int64_t>(1, end - o.warm_up_steps);
   switch (o.kind) {

@@ -26,10 +26,10 @@ void require_one_kind(const Mpi& mpi, Device& device) {
   });
 }
 
-/// Returns advice if ranks on one host see one GPU each, otherwise an empty text. Call it only if no two ranks share a
+/// If ranks on one host see one GPU each, returns advice, otherwise an empty text. Call it only if no two ranks share a
 /// GPU.
 std::string advice_on_hidden_gpus(std::span<const GpuPlace> gpus) {
-  std::map<std::string, int> ranks;  // number of ranks by host
+  std::map<std::string, int> ranks;  // number of ranks on each host, by host name
   for (const GpuPlace& place : gpus) {
     if (place.visible_gpus != 1 || ++ranks[place.host] == 1) continue;
     return fmt::format(
@@ -40,7 +40,7 @@ std::string advice_on_hidden_gpus(std::span<const GpuPlace> gpus) {
   return {};
 }
 
-/// SharedHostMemory of a single rank. Its shard is the whole array.
+/// The SharedHostMemory of a single rank. The rank's shard is the whole array.
 class SelfMemory final : public SharedHostMemory {
  public:
   explicit SelfMemory(Device& device) : device_(device) {}
@@ -126,7 +126,7 @@ std::string shared_gpus(const Mpi& mpi, Device& device) {
 std::string shared_gpus(std::span<const GpuPlace> gpus) {
   std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> ranks;
   for (std::size_t rank = 0; rank < gpus.size(); ++rank) ranks[{gpus[rank].host, gpus[rank].gpu}].push_back(rank);
-  constexpr std::size_t max_listed = 4;  // keeps the line readable
+  constexpr std::size_t max_listed = 4;  // a limit that keeps the line readable
   std::vector<std::string> parts;
   std::size_t more = 0;
   for (const auto& [place, sharing] : ranks) {

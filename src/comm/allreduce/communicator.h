@@ -4,11 +4,12 @@
 // Summation order. Every element is summed in rank order 0, 1, ..., n-1, independent of bucket sizes, so equal runs
 // give equal bits. With several hosts, each host first sums the values of its own ranks in rank order. Then these sums
 // are added in the order of each host's lowest rank. With SumOrder::tree the sum is a binary tree over the ranks
-// (core/reduction.h). NCCL chooses its own order: all ranks still get equal bits, and repeated runs on the same GPUs
-// get equal bits, too.
+// (core/reduction.h). NCCL chooses its own order. But with NCCL, too, all ranks get equal bits, and repeated runs on
+// the same GPUs get equal bits.
 //
-// Use per step: acquire(); write gradients; start_allreduce_mean() for each bucket as it completes, in the same order
-// on all ranks; finish(); read. Errors: lost_rank if a peer or link is lost or a wait exceeds its WaitLimit.
+// In each step, call acquire() and write the gradients. Call start_allreduce_mean() for each bucket as soon as the
+// bucket is complete, in the same order on all ranks. Then call finish() and read the means. Errors: lost_rank if a
+// peer or link is lost or a wait exceeds its WaitLimit.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,8 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  /// "self", "mpi shared memory" (one host), "mpi" (several hosts), "nccl". ", bf16" is appended if gradients are
-  /// rounded (rounds()), ", staged" if GPU data goes through host memory.
+  /// "self", "mpi shared memory" (one host), "mpi" (several hosts), "nccl". If gradients are rounded (rounds()), ",
+  /// bf16" is appended. If GPU data goes through host memory, ", staged" is appended.
   virtual std::string_view name() const = 0;
   virtual int rank() const = 0;
   virtual int size() const = 0;
@@ -43,19 +44,20 @@ class Communicator {
   /// call once, before the first bucket.
   virtual void prepare(std::size_t /*largest_bucket*/) {}
 
-  /// Enqueues a wait until the allocated memory may be written, i.e. until all peers have read the values of the
-  /// previous step.
+  /// Enqueues a wait until this rank may write to the allocated memory, which is when all peers have read the values of
+  /// the previous step.
   virtual void acquire(Stream& stream) = 0;
 
   /// Enqueues the averaging of `bucket` over all ranks. The result, multiplied by result_scale(), is the mean. `bucket`
-  /// is part of the memory from allocate(), at most as large as the argument of prepare().
+  /// is part of the memory from allocate(), and is not larger than the argument of prepare().
   virtual void start_allreduce_mean(std::span<float> bucket, Stream& stream) = 0;
 
   /// Factor that turns the result of start_allreduce_mean() into a mean: 1, or 1 / size() if the backend returns sums.
   /// The optimiser applies the factor in its update pass.
   virtual float result_scale() const { return 1.0f; }
 
-  /// As start_allreduce_mean(), but never rounds to the wire format. Used for the loss and the control flags.
+  /// As start_allreduce_mean(), but never rounds to the wire format. The caller averages the loss and the control flags
+  /// with it.
   virtual void start_exact_allreduce_mean(std::span<float> bucket, Stream& stream) {
     start_allreduce_mean(bucket, stream);
   }
@@ -69,17 +71,17 @@ class Communicator {
   /// Copies root's values to all ranks. Collective and blocking. Not allowed between acquire() and finish().
   virtual void broadcast(std::span<float> values, int root) = 0;
 
-  /// Replaces the values by their mean over the ranks. Meant for small arrays, e.g. running statistics. `values` may be
-  /// anywhere in device memory. Collective and blocking. Not allowed between acquire() and finish().
+  /// Replaces the values by their mean over the ranks. Use it for small arrays, such as running statistics. `values`
+  /// may be anywhere in device memory. Collective and blocking. Not allowed between acquire() and finish().
   virtual void mean(std::span<float> values) = 0;
 
-  /// Enqueues a copy of every rank's slice of `values` (reduction_slice) to all ranks, for values anywhere in device
-  /// memory. Collective; also allowed between acquire() and finish(). On a CPU the call blocks. On a GPU all slices
-  /// must have equal lengths. The copies are bitwise, so the values may be any bits.
+  /// Enqueues a copy of every rank's slice of `values` (reduction_slice) to all ranks, `values` may be anywhere in
+  /// device memory. Collective; also allowed between acquire() and finish(). On a CPU the call blocks. On a GPU all
+  /// slices must have equal lengths. The copies are bitwise, so the values may be any bits.
   virtual void all_gather(std::span<float> values, Stream& stream);
 
-  /// The memory that the ranks share; null on GPUs and if there are several hosts. Lives as long as the communicator. A
-  /// step that averages through this memory needs neither acquire() nor finish().
+  /// Returns the memory that the ranks share. The result is null on GPUs and if there are several hosts. The memory
+  /// lives as long as the communicator. A step that averages through this memory needs neither acquire() nor finish().
   virtual SharedHostMemory* shared_host_memory() { return nullptr; }
 
   /// True if acquire(), start_allreduce_mean(), all_gather() and finish() may be captured in a CUDA graph. Their host
@@ -109,7 +111,8 @@ bool sums_as_one_tree(std::span<const int> hosts);
 ///   one rank: self; NCCL if `choice` is nccl
 ///   CPUs: shared memory within a host, messages between hosts
 ///   GPUs: NCCL if each rank has its own GPU and `choice` is not mpi; otherwise staged copies in host memory
-/// Errors: no_device (nccl without a GPU for each rank; some ranks on CPUs and others on GPUs).
+/// Errors: no_device (the choice is nccl, but not every rank has its own GPU; some ranks are on CPUs and others on
+/// GPUs).
 std::unique_ptr<Communicator> make_communicator(const Mpi& mpi, Device& device, std::string_view choice = "auto",
                                                 WaitLimit limit = {}, Averaging averaging = {});
 

@@ -15,7 +15,7 @@ namespace carillon {
 std::unique_ptr<Communicator> make_self_communicator(Device& device);
 
 /// For gradients in host memory: shared memory within a host, messages between hosts. `hosts`: [ranks] host numbers as
-/// Mpi::hosts; tests may pass others.
+/// in Mpi::hosts; tests may pass other numbers.
 std::unique_ptr<Communicator> make_host_communicator(const Mpi& mpi, std::span<const int> hosts, WaitLimit limit = {},
                                                      Averaging averaging = {});
 
@@ -23,7 +23,7 @@ std::unique_ptr<Communicator> make_host_communicator(const Mpi& mpi, std::span<c
 std::unique_ptr<Communicator> make_cuda_communicator(const Mpi& mpi, Device& device, std::string_view choice,
                                                      WaitLimit limit, Averaging averaging);
 
-/// The NCCL version of the build: "NCCL 2.20.5". Defined in nccl_communicator.cpp.
+/// Returns the NCCL version of the build, for example "NCCL 2.20.5". Defined in nccl_communicator.cpp.
 std::string nccl_version();
 
 /// Averages through NCCL, for ranks with one GPU each. Defined in nccl_communicator.cpp.
@@ -47,12 +47,12 @@ struct GpuPlan {
 /// the arguments, so all ranks make the same decision. Errors: no_device (`choice` is nccl and ranks share a GPU).
 GpuPlan plan_gpu_averaging(std::span<const GpuPlace> gpus, std::string_view choice);
 
-/// The text of shared_gpus for ranks on these GPUs.
+/// Returns the text of shared_gpus for ranks on these GPUs.
 std::string shared_gpus(std::span<const GpuPlace> gpus);
 /// Implements shared_gpus for GPUs. Defined in cuda_communicators.cpp.
 std::string shared_cuda_gpus(const Mpi& mpi, Device& device);
 
-// Staged: averages arrays of a device through copies in host memory.
+// Staged communicator: averages arrays of a device through copies in host memory.
 //
 // start_allreduce_mean copies the bucket to the host, concurrently with other work of the device. finish waits for the
 // copies in order, averages them with a host communicator, and copies the means back. The means have the same bits as
@@ -62,7 +62,7 @@ std::string shared_cuda_gpus(const Mpi& mpi, Device& device);
 class StagingCopies {
  public:
   virtual ~StagingCopies() = default;
-  /// Called before the first copy. `host`: the host memory that all copies read or write; outlives this.
+  /// Call it before the first copy. `host`: the host memory that all copies read or write; it outlives this object.
   virtual void prepare(std::span<std::byte> host) = 0;
   /// Enqueues a copy to the host. The copy waits for the work that is already on `stream`, and runs concurrently with
   /// later work. `bucket`: number of the bucket in the step, from 0.

@@ -55,7 +55,7 @@ class CudaStagingCopies final : public StagingCopies {
  public:
   explicit CudaStagingCopies(CudaDevice& device) : device_(device), side_work_(device.side_stream()) {}
   ~CudaStagingCopies() override {
-    // After an error, copies in flight still use the locked pages.
+    // After an error, copies that are in flight still use the locked pages.
     static_cast<void>(cudaStreamSynchronize(device_.side_stream().get()));
     static_cast<void>(cudaStreamSynchronize(device_.compute_stream().get()));
   }
@@ -79,7 +79,7 @@ class CudaStagingCopies final : public StagingCopies {
  private:
   CudaDevice& device_;
   SideWork<CudaEvent, CudaStream> side_work_;
-  std::vector<CudaEvent> downloads_;  // one per bucket, reused by every step
+  std::vector<CudaEvent> downloads_;  // one object per bucket, which every step uses again
   std::unique_ptr<PageLock> lock_;
 };
 

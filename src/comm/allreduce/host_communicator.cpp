@@ -32,7 +32,7 @@ namespace {
 using Progress = SharedArrays::Progress;
 constexpr std::string_view averaging = "averaging";
 
-/// The number of ranks on the host with the fewest ranks. `hosts`: [ranks] host numbers.
+/// Returns the number of ranks on the host with the fewest ranks. `hosts`: [ranks] host numbers.
 int fewest_ranks(std::span<const int> hosts) {
   std::vector<int> counts;
   for (const int host : hosts) {
@@ -94,7 +94,8 @@ class HostCommunicator final : public Communicator {
   void broadcast(std::span<float> values, int root) override {
     const int root_host = hosts_[root];
     if (within_ && own_host() == root_host) {
-      const auto before = std::count(hosts_.begin(), hosts_.begin() + root, root_host);  // root's rank on its host
+      const auto before = std::count(hosts_.begin(), hosts_.begin() + root, root_host);  // the number of root among the
+                                                                                         // ranks of its host
       within_->broadcast(values, static_cast<int>(before));
     }
     if (!several_hosts_) return;
@@ -121,7 +122,7 @@ class HostCommunicator final : public Communicator {
  private:
   struct Bucket {
     std::span<float> values;
-    Group* group;  ///< group between the hosts; null if this rank owns no slice, or on one host
+    Group* group;  ///< group between the hosts; null if this rank owns no slice, or if all ranks are on one host
     std::unique_ptr<Group::Pending> between;  ///< operation in progress between the hosts
   };
 
@@ -141,14 +142,14 @@ class HostCommunicator final : public Communicator {
     return make_message_group(std::move(members), order_, wire);
   }
 
-  /// The value that the bucket counters have after bucket `i` of this step.
+  /// Returns the value that the bucket counters have after bucket `i` of this step.
   std::uint64_t number(std::size_t i) const { return finished_ + i + 1; }
 
   std::span<float> slice(std::span<float> bucket, int owner) const {
     const Slice part = reduction_slice(bucket.size(), owner, slices_);
     return bucket.subspan(part.begin, part.end - part.begin);
   }
-  /// The address on `rank` that corresponds to `values` on this rank.
+  /// Returns the address on `rank` that corresponds to `values` on this rank.
   const float* peers_copy(int rank, std::span<const float> values) const {
     return arrays_->array(rank) + (values.data() - arrays_->own());
   }
@@ -206,17 +207,17 @@ class HostCommunicator final : public Communicator {
   std::vector<int> hosts_;  // host number of each rank
   Members host_;            // the ranks of this host
   bool several_hosts_;
-  int slices_;                       // slices per bucket
+  int slices_;                       // number of slices per bucket
   std::unique_ptr<Group> within_;    // the ranks of this host; null if there is only one
   std::unique_ptr<Group> between_;   // the owners of this rank's slice on all hosts
-  std::unique_ptr<Group> rounding_;  // as between_, with bfloat16 messages; null unless requested
-  std::unique_ptr<Group> ranks_;     // all ranks; null on one host
+  std::unique_ptr<Group> rounding_;  // as between_, but with bfloat16 messages; null if they were not requested
+  std::unique_ptr<Group> ranks_;     // all ranks; null if all ranks are on one host
 
   std::unique_ptr<SharedArrays> arrays_;
   std::unique_ptr<SharedHostMemory> memory_;
-  std::vector<Bucket> buckets_;            // buckets of this step, in order
+  std::vector<Bucket> buckets_;            // the buckets of this step, in order
   std::size_t summed_ = 0;                 // number of buckets of this step that are summed over the host
-  std::uint64_t finished_ = 0, step_ = 0;  // number of buckets, and of steps, before this step
+  std::uint64_t finished_ = 0, step_ = 0;  // number of buckets, and of steps, before this step started
 };
 
 }  // namespace

@@ -36,9 +36,9 @@ void check_nccl(ncclResult_t status, const std::source_location& where = std::so
        ncclGetLastError(nullptr), where.file_name(), where.line());
 }
 
-/// NCCL reads these variables when it is initialized; values that the user has set remain. Symmetric kernels and NVLS
-/// may add in NVLink's switch, in an order that NVIDIA does not document. A ring has a fixed order. With other
-/// settings, no test on several GPUs has shown so far that two runs compute equal bits.
+/// NCCL reads these variables when it is initialized. This function keeps the values that the user has set. Symmetric
+/// kernels and NVLS may add in NVLink's switch, in an order that NVIDIA does not document. A ring has a fixed order.
+/// With other settings, no test on several GPUs has shown so far that two runs compute equal bits.
 void set_nccl_defaults() {
   for (const auto& [name, value] :
        {std::pair("NCCL_WIN_ENABLE", "0"), {"NCCL_NVLS_ENABLE", "0"}, {"NCCL_ALGO", "Ring"}}) {
@@ -49,7 +49,7 @@ void set_nccl_defaults() {
 /// Call it after set_nccl_defaults.
 bool has_windows_enabled() { return std::string_view(std::getenv("NCCL_WIN_ENABLE")) != "0"; }
 
-/// The ranks on which `here` is false. Collective.
+/// Returns the ranks on which `here` is false. Collective.
 std::vector<int> ranks_without(const Mpi& mpi, bool here) {
   std::vector<int> ranks;
   const std::vector<std::string> all = mpi.all_gather(here ? "yes" : "no");
@@ -59,7 +59,7 @@ std::vector<int> ranks_without(const Mpi& mpi, bool here) {
   return ranks;
 }
 
-/// The ID by which the ranks of a communicator find each other. Collective.
+/// Returns the ID by which the ranks of a communicator find each other. Collective.
 ncclUniqueId shared_id(const Mpi& mpi) {
   ncclUniqueId id{};
   mpi.run_on_all([&] {
@@ -94,7 +94,8 @@ class NcclCommunicator final : public Communicator {
     if (abort_.joinable()) {
       abort_.join();  // the thread ends soon, because the captured graphs are destroyed now
     } else if (std::uncaught_exceptions() > exceptions_before_) {
-      static_cast<void>(ncclCommAbort(nccl_));  // finalizing waits for peers, which may be gone
+      static_cast<void>(ncclCommAbort(nccl_));  // the function that finalizes NCCL would wait for peers, which may have
+                                                // ended
     } else {
       static_cast<void>(ncclCommFinalize(nccl_));
       static_cast<void>(ncclCommDestroy(nccl_));
@@ -114,7 +115,7 @@ class NcclCommunicator final : public Communicator {
     check(largest_bucket_ == 0, "buckets are prepared twice");
     largest_bucket_ = largest_bucket;
     if (!sums_as_tree_) return;
-    constexpr std::size_t unit = 16;  // elements; the slices of a bucket differ by at most one unit
+    constexpr std::size_t unit = 16;  // in elements; the sizes of a bucket's slices differ by at most one unit
     parts_ = device_.allocate((largest_bucket + (static_cast<std::size_t>(size_) + 1) * unit) * sizeof(float));
   }
 
@@ -233,7 +234,7 @@ class NcclCommunicator final : public Communicator {
     exchange([&](int /*peer*/) { return own; }, [&](int peer) { return slice(bucket, peer); });
   }
 
-  /// Enqueues one message to each other rank and one message from each other rank. Empty messages are not sent.
+  /// Enqueues one message to and one message from each other rank. Does not send empty messages.
   template <typename ToPeer, typename FromPeer>
   void exchange(const ToPeer& to_peer, const FromPeer& from_peer) {
     const cudaStream_t side = side_work_.side().get();
@@ -259,7 +260,7 @@ class NcclCommunicator final : public Communicator {
   int rank_, size_;
   bool uses_windows_ = false;
   bool sums_as_tree_;
-  float divisor_;  // divisor of the sums of SumOrder::tree
+  float divisor_;  // divisor of the sums that SumOrder::tree computes
   std::size_t largest_bucket_ = 0;
   Buffer parts_;  // the other ranks' parts of a slice, for SumOrder::tree
   SideWork<CudaEvent, CudaStream> side_work_;

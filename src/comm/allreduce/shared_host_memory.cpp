@@ -26,7 +26,7 @@ class HostMemory final : public SharedHostMemory {
   void gather(std::span<float> values) const override;
 
  private:
-  /// The address in the own array of `rank` that corresponds to `values` in this rank's own array.
+  /// Returns the address in the own array of `rank` that corresponds to `values` in this rank's own array.
   const float* peers_copy(int rank, const float* values) const { return own_->array(rank) + (values - own_->own()); }
   /// If no lower rank is alive: calls finish(rank) for each ended rank that has not arrived.
   void finish_for_ended(const std::function<void(int rank)>& finish);
@@ -35,7 +35,7 @@ class HostMemory final : public SharedHostMemory {
   const std::unique_ptr<SharedArrays>& own_;
   SumOrder order_;
   float factor_;
-  std::unique_ptr<SharedArrays> shared_;  // rank 0 holds the array; `started`: number of meetings of a rank
+  std::unique_ptr<SharedArrays> shared_;  // the array belongs to rank 0. `started`: number of meetings of a rank
   std::uint64_t meetings_ = 0;
 };
 

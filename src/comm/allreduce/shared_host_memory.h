@@ -28,7 +28,7 @@ class SharedArrays;
 /// Receives the means of the elements from `first` on. `means` is valid during the call only.
 using TakeMeans = std::function<void(std::size_t first, std::span<const float> means)>;
 
-/// An *own array* is an array in the memory of Communicator::allocate, at the same offset on all ranks.
+/// An *own array* of a rank is an array in the memory of Communicator::allocate. It has the same offset on all ranks.
 class SharedHostMemory {
  public:
   virtual ~SharedHostMemory() = default;
@@ -42,10 +42,10 @@ class SharedHostMemory {
   /// rank calls finish(rank) for each ended rank and counts it as arrived. If the process of the lowest live rank ends
   /// during `finish`, the next live rank repeats the call.
   virtual void meet_after_update(const std::function<void(int rank)>& finish) = 0;
-  /// The index of this rank among the ranks of the host; size() is the number of these ranks.
+  /// size() is the number of ranks on this host. rank() is the index of this rank among them.
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// The shard of a rank among `count` elements: reduction_slice.
+  /// Returns the shard of a rank among `count` elements: reduction_slice.
   Slice shard(std::size_t count, int of_rank) const { return reduction_slice(count, of_rank, size()); }
   Slice shard(std::size_t count) const { return shard(count, rank()); }
   /// Translates `own`, an address in this rank's own array, to the same offset in the own array of `rank`.

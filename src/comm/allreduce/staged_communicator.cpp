@@ -89,7 +89,7 @@ class StagedCommunicator final : public Communicator {
   Device& device_;
   std::string name_;
   Buffer host_memory_;
-  std::unique_ptr<StagingCopies> copies_;  // destroyed before the memory that the copies write
+  std::unique_ptr<StagingCopies> copies_;  // destroyed before the memory to which the copies write
   const float* device_array_ = nullptr;
   std::vector<std::span<float>> buckets_;  // buckets of this step, in order
 };

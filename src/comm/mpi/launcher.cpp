@@ -27,7 +27,8 @@ std::string first_set(std::initializer_list<const char*> names) {
 /// A shell of srun --pty has the variables of a Slurm step, although no MPI launcher started its programs.
 bool is_in_a_shell_of_slurm() { return is_set("SLURM_PTY_PORT"); }
 
-/// Whether a launcher sets the variable for each process that it starts. Variables that users set are not in the list.
+/// True if a launcher sets the variable for each process that it starts. The list does not contain variables that users
+/// set.
 bool belongs_to_launcher(std::string_view name) {
   constexpr std::array<std::string_view, 17> names{
       "SLURM_STEP_ID", "SLURM_STEPID", slurm_tasks,
@@ -79,7 +80,7 @@ void leave_launcher() {
     if (belongs_to_launcher(name)) names.emplace_back(name);
   }
   for (const std::string& name : names) unsetenv(name.c_str());
-  // If only this variable were set, MPI_Init of Open MPI would search for the nodes of a Slurm step.
+  // If only this variable were set, Open MPI's MPI_Init would search for the nodes of a Slurm step.
   if (!is_set("SLURM_JOBID") && !is_set("SLURM_JOB_ID")) unsetenv("SLURM_NODELIST");
 }
 

@@ -14,8 +14,8 @@ std::string launcher_variable();
 
 /// The processes that the launcher started.
 struct LaunchedProcesses {
-  int count = 0;              ///< 0: there is no launcher, or it does not state a number
-  std::string variable = {};  ///< the environment variable with the count
+  int count = 0;              ///< number of processes; 0: there is no launcher, or it does not state a number
+  std::string variable = {};  ///< the environment variable that states the number
 };
 LaunchedProcesses launched_processes();
 
@@ -29,7 +29,7 @@ void check_launcher();
 
 /// Call it after MPI_Init. `size`: the number of processes that MPI states; `library`: the version of MPI. If the
 /// launcher belongs to another MPI, every process is rank 0 of 1 and would train alone on the same files. Errors: usage
-/// (the launcher started several processes, and MPI sees one).
+/// (the launcher started several processes, but MPI sees only one).
 void check_that_ranks_are_connected(int size, const std::string& library);
 
 }  // namespace carillon

@@ -94,7 +94,7 @@ Members::Members(MPI_Comm own, BoundedWait bounded_wait) : comm_(own), bounded_w
 void Members::free(MPI_Comm comm) { MPI_Comm_free(&comm); }
 
 Members Members::split(int color, int key) const {
-  meet(*this, "a split");  // waits with a limit, because MPI_Comm_split waits without one
+  meet(*this, "a split");  // this wait has a limit; a wait in MPI_Comm_split would have none
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm(), color, key, &part), "MPI_Comm_split");
   std::vector<int> ranks = own_ranks(part);
@@ -136,7 +136,7 @@ std::vector<int> PointToPoint::missing() {
 }
 
 void PointToPoint::wait(std::string_view operation) {
-  constexpr int spins = 256;  // a poll of MPI costs more than a read of memory
+  constexpr int spins = 256;  // poll MPI rarely, because a poll of MPI costs more than a read of memory
   const auto arrived = [&] {
     while (!messages_.empty() && is_over(messages_.back().request)) messages_.pop_back();
     return messages_.empty();

@@ -23,16 +23,16 @@ namespace carillon {
 /// Throws Error(failed) with MPI's error text unless `status` is MPI_SUCCESS.
 void check_mpi(int status, std::string_view call);
 
-/// Makes MPI progress. Call it while this rank waits outside MPI: peers that wait inside MPI may need this rank's
-/// progress.
+/// Makes MPI progress. Call it while this rank waits outside MPI, because peers that wait inside MPI may need this
+/// rank's progress.
 void progress_mpi();
 
 /// "rank 3", "ranks 1, 2 and 3", "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 more".
 std::string rank_list(std::vector<int> ranks);
 
 /// A wait for other ranks. The wait polls `spins` times, then yields the core between polls, because there may be more
-/// ranks than cores. After that, every 16th poll makes MPI progress and, if there is a limit or an observer, reads the
-/// clock. If the condition already holds, the wait costs one poll.
+/// ranks than cores. After that, every 16th poll makes MPI progress It also reads the clock if there is a limit or an
+/// observer. If the condition already holds, the wait needs only one poll.
 class BoundedWait {
  public:
   /// `ranks`: [members] the rank number that error messages use.
@@ -43,8 +43,8 @@ class BoundedWait {
   const std::vector<int>& ranks() const { return ranks_; }
 
   /// Returns as soon as `arrived()` is true. Polls `spins` times before it yields the core. `missing()` returns the
-  /// members that have not arrived. Errors: lost_rank if the limit passes first; the message names the missing members
-  /// and the operation.
+  /// members that have not arrived. Errors: lost_rank (the limit passes first; the message names the missing members
+  /// and the operation).
   template <typename Arrived, typename Missing>
   void wait(std::string_view operation, int spins, const Arrived& arrived, const Missing& missing) const {
     if (arrived()) return;
@@ -81,13 +81,13 @@ class BoundedWait {
     return false;
   }
 
-  /// Throws the error about the missing `members`. Returns if `members` is empty, because the last one has just
-  /// arrived.
+  /// Throws the error about the missing `members`. If `members` is empty, the last member has just arrived, and the
+  /// function returns.
   void give_up(std::string_view operation, const std::vector<int>& members) const;
-  /// Calls the observer. Does nothing if `members` is empty, because the last one has just arrived.
+  /// Calls the observer. If `members` is empty, the last member has just arrived, and the function does nothing.
   void observe(std::string_view operation, const std::vector<int>& members, double seconds) const;
 
-  /// The rank numbers of the members for error messages.
+  /// Returns the rank numbers that error messages use for these members.
   std::vector<int> ranks_of(const std::vector<int>& members) const;
 
   WaitLimit limit_;
@@ -105,8 +105,8 @@ class Members {
   const BoundedWait& bounded_wait() const { return bounded_wait_; }
   BoundedWait& bounded_wait() { return bounded_wait_; }
 
-  /// The members with the same `color`, ordered by key, then rank. Error messages keep the members' present numbers.
-  /// Collective.
+  /// Returns the members with the same `color`, ordered by key and then by rank. In error messages, the members keep
+  /// their numbers. Collective.
   Members split(int color, int key) const;
 
  private:
@@ -123,10 +123,10 @@ struct Mpi::Ranks {
   Members all, local;
 };
 
-/// Messages between members that are in flight at the same time, and one wait for all of them.
+/// Messages between members. Several messages can be in flight at the same time, and one wait ends all of them.
 ///
-/// Messages have no tags. Two members exchange messages in the order in which they were sent, so all members must start
-/// the same exchanges in the same order.
+/// Messages have no tags: a member receives the messages of another member in the order in which they were sent.
+/// Therefore all members must start the same exchanges in the same order.
 class PointToPoint {
  public:
   /// `members` outlive the exchange.
@@ -141,7 +141,7 @@ class PointToPoint {
   /// Starts to receive a message of member `from`. `to` must be as long as this message.
   void receive(std::span<std::byte> to, int from);
 
-  /// Returns when all messages are sent and received. Errors: lost_rank if the limit of the members passes first.
+  /// Returns when all messages are sent and received. Errors: lost_rank (the limit of the members passes first).
   void wait(std::string_view operation);
   /// True if no message is in flight.
   bool over() const { return messages_.empty(); }
@@ -158,7 +158,7 @@ class PointToPoint {
   std::vector<Message> messages_;
 };
 
-/// Gathers `mine` of every member into `all`, in the order of the ranks. `mine` has the same size on all members.
+/// Gathers the `mine` of every member into `all`, in the order of the ranks. `mine` has the same size on all members.
 /// Collective.
 void gather_bytes(const Members& members, std::span<const std::byte> mine, std::span<std::byte> all,
                   std::string_view operation);

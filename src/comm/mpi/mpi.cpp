@@ -14,7 +14,7 @@
 namespace carillon {
 namespace {
 
-/// "Open MPI v4.1.4".
+/// For example "Open MPI v4.1.4".
 std::string library_text() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;

@@ -28,26 +28,26 @@ class WaitObserver {
   virtual void still_waiting(std::string_view operation, std::span<const int> ranks, double seconds) = 0;
   /// Called after each wait, even if `still_waiting` was not called. `seconds`: duration of the wait.
   virtual void waited(double seconds) = 0;
-  /// Whether the process of this rank has ended without reporting an error (it was killed or crashed). Returns false if
-  /// this is unknown.
+  /// Returns true if the process of this rank has ended without reporting an error (it was killed or crashed). Returns
+  /// false if this is unknown.
   virtual bool has_ended(int /*rank*/) const { return false; }
 };
 
 /// The limit applies to every wait for other ranks, except waits inside NCCL, which have no limit. A longer wait throws
-/// Error(lost_rank) with the missing ranks: "waited 30 s for rank 2 in averaging". Shared memory and messages are
-/// unusable afterwards, so the run must end.
+/// Error(lost_rank), which names the missing ranks: "waited 30 s for rank 2 in averaging". Afterwards, shared memory
+/// and messages are unusable, so the run must end.
 struct WaitLimit {
   double seconds = std::numeric_limits<double>::infinity();
   WaitObserver* observer = nullptr;  ///< outlives the waits; may be null
 };
 
-/// An error that all ranks know about. The rank that found the error throws SharedError and prints the message.
+/// An error that all ranks know. The rank that found the error throws SharedError and prints the message.
 class SharedError : public Error {
  public:
   using Error::Error;
 };
 
-/// Thrown on the other ranks if one rank throws SharedError: they exit with the same code and print nothing.
+/// If one rank throws SharedError, the other ranks throw this error. They exit with the same code and print nothing.
 class PeerFailed : public std::exception {
  public:
   explicit PeerFailed(ExitCode code) : code_(code) {}
@@ -60,8 +60,7 @@ class PeerFailed : public std::exception {
 
 class Mpi {
  public:
-  /// Errors: usage (the launcher started several processes, but MPI does not connect them, for example with srun
-  /// without PMIx).
+  /// Errors: usage (the launcher started several processes, but MPI does not connect them, as under srun without PMIx).
   Mpi(int* argc, char*** argv);
   ~Mpi();
   Mpi(const Mpi&) = delete;
@@ -69,7 +68,7 @@ class Mpi {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
-  int local_rank() const { return local_rank_; }  ///< index among the ranks of this host
+  int local_rank() const { return local_rank_; }  ///< number of this rank among the ranks of this host
   int local_size() const { return local_size_; }
   const std::string& host() const { return host_; }
   /// [size()] The host number of each rank. Hosts are numbered 0, 1, ... in the order of their lowest ranks.
@@ -78,22 +77,22 @@ class Mpi {
   /// Limits the waits of the functions below on this rank. The functions throw lost_rank if a wait exceeds the limit.
   void limit_waits(WaitLimit limit) const;
 
-  /// The text of each rank, by rank [size()], or of each rank of this host, by local rank [local_size()]. Texts may
-  /// differ in length.
+  /// Gathers the text of each rank, by rank [size()], or of each rank of this host, by local rank [local_size()]. The
+  /// texts may have different lengths.
   std::vector<std::string> all_gather(std::string_view text) const;
   std::vector<std::string> local_all_gather(std::string_view text) const;
   /// Copies the bytes of `root` to all ranks. `bytes` must have the same length on all ranks.
   void broadcast(std::span<std::byte> bytes, int root) const;
-  /// Sends `own` to rank `to` and returns the bytes that rank `from` sent. Each rank must be the `to` of one rank and
-  /// the `from` of one rank. Collective.
+  /// Sends `own` to rank `to` and returns the bytes that rank `from` sent. For each rank, exactly one rank must name it
+  /// as `to`, and exactly one rank as `from`. Collective.
   std::vector<std::byte> sendrecv(std::span<const std::byte> own, int to, int from) const;
   /// Replaces each value by its sum over all ranks. `values` must have the same length on all ranks.
   void sum(std::span<std::int64_t> values) const;
   void barrier() const;
 
   /// Runs `part` on every rank; `part` must not make collective calls. If it throws on some ranks, the lowest of these
-  /// ranks throws SharedError and all other ranks throw PeerFailed. So an error that all ranks find is printed once,
-  /// and no rank waits for a rank that has exited. Collective.
+  /// ranks throws SharedError and all other ranks throw PeerFailed. So if all ranks find the same error, it is printed
+  /// only once, and no rank waits for a rank that has exited. Collective.
   void run_on_all(const std::function<void()>& part) const;
 
   /// Terminates all ranks with `code` (MPI_Abort).
@@ -110,7 +109,7 @@ class Mpi {
   std::unique_ptr<Ranks> ranks_;
 };
 
-/// Names and versions of MPI, "Open MPI 4.1.4", and, in builds with CUDA, NCCL.
+/// Returns the name and version of MPI, "Open MPI 4.1.4". In builds with CUDA, also those of NCCL.
 std::vector<std::string> comm_libraries();
 
 }  // namespace carillon

@@ -27,7 +27,7 @@ int place_in_time(Phase phase) {
   return static_cast<int>(std::ranges::find(order, phase) - order.begin());
 }
 
-/// The PID namespace of this process.
+/// Returns the PID namespace of this process.
 std::uint64_t own_process_space() {
   struct stat status {};
   return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;

@@ -16,15 +16,15 @@
 namespace carillon {
 namespace {
 
-/// Shortest and longest time, in seconds, in which a rank must save and end the run. Between these limits, the time
-/// equals --stall-timeout.
+/// The shortest and the longest time, in seconds, that a rank has to save and end the run. Between these limits, the
+/// time equals --stall-timeout.
 constexpr double min_end_seconds = 60.0, max_end_seconds = 600.0;
 
 /// A waiting main thread has ten heartbeats a second. If it has no heartbeat for this many seconds, it hangs in a call
 /// of MPI.
 constexpr double hanging_seconds = 0.5;
 
-/// A rank gives each lower rank of its host this many seconds to end the run first.
+/// For this number of seconds, a rank waits for each lower rank of its host to end the run first.
 constexpr double seconds_per_lower_rank = 0.5;
 
 [[noreturn]] void exit_process(int code = static_cast<int>(ExitCode::lost_rank)) { std::_Exit(code); }
@@ -73,7 +73,7 @@ void RunEnd::follow_on_second_thread() {
   const double limit = std::clamp(settings_.stall_seconds, min_end_seconds, max_end_seconds);
   if (!following_since_) following_since_ = table_time();
   const bool takes_too_long = table_time() - *following_since_ > limit;
-  if (table_.is_ended_by_this_member()) {  // the main thread saves
+  if (table_.is_ended_by_this_member()) {  // the main thread will save
     if (!takes_too_long) return;
     const std::lock_guard lock(line_mutex_);
     if (settings_.print)
@@ -81,7 +81,7 @@ void RunEnd::follow_on_second_thread() {
     exit_process();
   }
   if (table_.ending_member_has_ended() && table_.is_saved()) exit_process();
-  if (has_stopped_updates_) follow();  // the main thread may be blocked, because updates are stopped
+  if (has_stopped_updates_) follow();  // the updates are stopped, so the main thread may be blocked
   if (takes_too_long) exit_process();
 }
 
@@ -90,7 +90,7 @@ void RunEnd::look_on_second_thread(double still) {
   if (follow_failed_rank()) return;
   const std::optional<int> ended = table_.is_lowest() ? table_.ended_member() : std::nullopt;
   if (!ended && !should_save_alone(still)) return;
-  // After the updates of this rank are stopped, no other rank begins an update.
+  // After this rank has stopped its updates, no other rank begins an update.
   if (!stop_updates()) return;
   has_stopped_updates_ = true;
   if (!table_.is_first_to_end()) return;

@@ -23,9 +23,9 @@ namespace carillon {
 namespace {
 
 constexpr double long_phase = 4.0,
-                 start_phase = 12.0;  ///< longest times without a heartbeat, in multiples of the limit
+                 start_phase = 12.0;  ///< the longest times without a heartbeat, as multiples of the limit
 
-/// Longest time without a heartbeat in `phase`, in multiples of the limit.
+/// Returns the longest time without a heartbeat in `phase`, as a multiple of the limit.
 double longest_share(Phase phase) {
   if (is_step_phase(static_cast<int>(phase))) return 1.0;
   return phase == Phase::start ? start_phase : long_phase;
@@ -78,9 +78,9 @@ class StallDetector::OwnThread {
     }
   }
 
-  /// Longest time without a heartbeat in `phase`, in seconds. Ranks that wait for this rank have a shorter limit, so
-  /// that they report first: only they can report that this process is stopped. In a wait that is not observed, the
-  /// other ranks may be saving a checkpoint, so the limit is 4 times as long.
+  /// Returns the longest time without a heartbeat in `phase`, in seconds. Ranks that wait for this rank have a shorter
+  /// limit, so that they report first. Reason: if this process is stopped, only the other ranks can report it. In a
+  /// wait that is not observed, the other ranks may be saving a checkpoint, so the limit is 4 times as long.
   double allowed(int phase) const {
     const double own = 1.25 * allowed_seconds(phase, settings_.stall_seconds);
     return settings_.waits_unseen && is_step_phase(phase) ? long_phase * own : own;
@@ -149,7 +149,7 @@ void StallDetector::enter(Phase phase, std::int64_t step) {
   // After a whole step, all ranks have left the phases before this step.
   if (own.phase == static_cast<int>(Phase::compute) && phase == Phase::data) phase_of_others_ = phase;
   if (longest_share(phase) > longest_share(phase_of_others_)) phase_of_others_ = phase;
-  table_->beat();  // precedes the change of the phase: no rank must see the new phase with the old heartbeat
+  table_->beat();  // must precede the change of the phase, because no rank may see the new phase with the old heartbeat
   own.step.store(step, std::memory_order_relaxed);
   own.since.store(time, std::memory_order_relaxed);
   own.phase.store(static_cast<int>(phase), std::memory_order_release);
@@ -166,14 +166,14 @@ void StallDetector::describe_data(DescribeData describe) {
   describe_data_ = std::move(describe);
 }
 
-/// ", whose batch begins with a.tfrecord: record 12"
+/// Returns, for example, ", whose batch begins with a.tfrecord: record 12".
 std::string StallDetector::data_of(int member) const {
   const HeartbeatTable::Entry& entry = table_->entry(member);
   const std::lock_guard lock(describe_mutex_);
   if (!describe_data_ || entry.phase != static_cast<int>(Phase::data)) return {};
   try {
     return ", " + printable(describe_data_(table_->rank(member), entry.step));
-  } catch (const std::exception&) {  // the line is useful without this text
+  } catch (const std::exception&) {  // errors are ignored, because the line is useful without this text
     return {};
   }
 }
@@ -210,7 +210,7 @@ void StallDetector::still_waiting(std::string_view operation, std::span<const in
     run_end_.end(fmt::format("{}{}; this rank has waited for {} in {} for {:.0f} s", table_->stall_text(member),
                              data_of(member), waited_for, operation, seconds));
   }
-  // A rank of this host may be the cause, or may know the cause.
+  // A rank of this host may have caused this, or may know the cause.
   if (std::ranges::any_of(ranks, [&](int rank) { return table_->member(rank).has_value(); })) return;
   const double waited = looks_->of_own_wait.seconds(looks_->waits, time);
   const double allowed = 1.5 * longest_share(phase_of_others_) * settings_.stall_seconds;

@@ -5,13 +5,13 @@
 // `heartbeat`. A rank that waits for other ranks reads the table. A rank has stalled if it has had no heartbeat for
 // longer than the limit and does not itself wait for other ranks. The wait then throws an Error that names the stalled
 // rank. One rank per host prints the error and ends the run. The other ranks wait for this rank to end the run, and
-// exit on their own if this takes too long. If a rank hangs and does not wait for peers (for example, in the file
-// system or on the GPU), the detector's thread ends that rank.
+// exit on their own if this takes too long. If a rank hangs without waiting for peers, for example in the file system
+// or on the GPU, the detector's thread ends that rank.
 //
 // A slow rank with heartbeats never counts as stalled. Time in which the reading process itself did not run (a
 // suspended job) does not count. A rank does not know the heartbeats of other hosts. If all ranks for which it waits
-// are on other hosts, its wait fails after 1.5 times the limit of the phase that those ranks may be in. Ranks that all
-// wait for each other are not detected.
+// are on other hosts, its wait fails after 1.5 times the limit of the phase that those ranks may be in. The detector
+// does not detect ranks that all wait for each other.
 //
 // RunEnd ends the run. RunEnd also ends the run if the process of a rank has ended.
 #pragma once
@@ -34,7 +34,7 @@ namespace carillon {
 class HeartbeatTable;
 
 enum class Phase : int { start, data, compute, evaluation, checkpoint, finish };
-/// The name of the phase in messages: "data".
+/// Returns the name of the phase in messages: "data".
 std::string_view name_of(Phase phase);
 
 /// The current state of a rank of this host.
@@ -43,37 +43,38 @@ struct RankActivity {
   Phase phase = Phase::start;
   std::int64_t step = 0;
   double seconds_in_phase = 0.0;
-  double worked_seconds = 0.0;  ///< time in data and compute since the start, without waits for other ranks
+  double worked_seconds = 0.0;  ///< time in the phases data and compute since the start, without waits for other ranks
 };
 
 struct StallDetectorSettings {
   /// Longest time without a heartbeat in the phases data and compute. The limit is 12 times as long in the phase start,
   /// and 4 times as long in all other phases. Infinity: no limit.
   double stall_seconds = std::numeric_limits<double>::infinity();
-  /// End this process if its main thread hangs, after 1.25 times the limit.
+  /// If the main thread of this process hangs, end the process after 1.25 times the limit.
   bool ends_own_stall = true;
-  /// The main thread may wait for peers without calling the observer, e.g. for a GPU that waits in NCCL. In this case,
-  /// the limit in data and compute is 4 times as long. The error also names the rank of this host that is stopped or
-  /// furthest behind.
+  /// The main thread may wait for peers without calling the observer, for example if it waits for a GPU that waits in
+  /// NCCL. In this case, the limit in data and compute is 4 times as long. The error also names the rank of this host
+  /// that is stopped or furthest behind.
   bool waits_unseen = false;
-  std::string program = {};  ///< name in error lines
+  std::string program = {};  ///< name of the program in error lines
   /// Called with the error line before `still_waiting` throws. The function may exit without waiting for the other
   /// threads of this process.
   std::function<void(const std::string& line)> end_run = nullptr;
-  /// Whether a rank should save and exit after a wait of so many seconds, because the launcher ends the run. Null:
-  /// never.
+  /// Returns true if the launcher ends the run, so that a rank should save and exit. The argument is the duration of
+  /// the rank's wait in seconds. Null: never.
   std::function<bool(double waited)> should_save_alone = nullptr;
   /// Prints the error line, either about a hang of this rank or about a rank with an ended process. Then this process
   /// exits with `lost_rank`, which tells the launcher that the run ends. Any thread may call it; it makes no MPI calls.
-  /// Null: a hang is written to stderr, and for an ended process `still_waiting` throws.
+  /// Null: the detector writes a hang to stderr, and `still_waiting` throws if a process has ended.
   std::function<void(const std::string& line)> print = nullptr;
 };
 
 class StallDetector final : public WaitObserver {
  public:
-  /// From now on observes the waits of `mpi`; the stall detector then limits these waits, and their earlier WaitLimit
-  /// no longer applies. `mpi` outlives this. After destruction the waits have no limit. Also makes SIGUSR2 write the
-  /// stack of the main thread to stderr. Construction and destruction are collective.
+  /// The constructor starts to observe the waits of `mpi`. The stall detector then limits these waits, and their
+  /// earlier WaitLimit no longer applies. `mpi` outlives this object. After destruction, the waits have no limit. The
+  /// constructor also makes SIGUSR2 write the stack of the main thread to stderr. Construction and destruction are
+  /// collective.
   StallDetector(const Mpi& mpi, const StallDetectorSettings& settings);
   ~StallDetector() override;
   StallDetector(const StallDetector&) = delete;
@@ -81,26 +82,26 @@ class StallDetector final : public WaitObserver {
 
   /// Enters a phase; counts as a heartbeat. Main thread only; costs about 50 ns.
   void enter(Phase phase, std::int64_t step);
-  /// A heartbeat within a long phase. Main thread only.
+  /// Records a heartbeat within a long phase. Main thread only.
   void heartbeat();
   /// Records that an error with this code ends this rank, and therefore the run. The other ranks of the host then
-  /// neither save nor print. The other ranks exit with the same code after the process of this rank has ended.
+  /// neither save nor print. They exit with the same code after the process of this rank has ended.
   void mark_failure(ExitCode code);
   /// Sets how to save the last completed step before the run ends. If this rank itself hangs, nothing is saved.
   void save_before_exit(SaveBeforeExit save) { run_end_.save_before_exit(std::move(save)); }
-  /// Whether a rank of this host ends the run, a rank has failed, or the process of a rank has ended. A signal handler
+  /// True if a rank of this host ends the run, a rank has failed, or the process of a rank has ended. A signal handler
   /// may call this.
   bool has_failed_rank() const;
   /// Returns text about the data of a step, for the error line of a rank that hangs in the data phase. For example,
-  /// describe(rank, step) returns "whose batch begins with a.tfrecord: record 12". The text may be empty. Called in
-  /// `still_waiting` or in the detector's own thread.
+  /// describe(rank, step) returns "whose batch begins with a.tfrecord: record 12". The text may be empty.
+  /// `still_waiting` and the detector's own thread call it.
   using DescribeData = std::function<std::string(int rank, std::int64_t step)>;
   void describe_data(DescribeData describe);
-  /// The states of the ranks of this host, by rank.
+  /// Returns the states of the ranks of this host, by rank.
   std::vector<RankActivity> activities() const;
 
-  /// Ends the wait with an error if it cannot succeed. Errors: lost_rank if a rank has stalled or its process has
-  /// ended; names the rank, its phase and its step.
+  /// If the wait cannot succeed, ends it with an error. Errors: lost_rank (a rank has stalled or its process has ended;
+  /// the message names the rank, its phase and its step).
   void still_waiting(std::string_view operation, std::span<const int> ranks, double seconds) override;
   void waited(double seconds) override;
   bool has_ended(int rank) const override;
@@ -115,7 +116,7 @@ class StallDetector final : public WaitObserver {
   StallDetectorSettings settings_;
   double waited_ = 0.0;                   ///< seconds in the current phase
   bool looked_ = false;                   ///< `still_waiting` was called in the current wait
-  Phase phase_of_others_ = Phase::start;  ///< the longest phase that other ranks may be in, until a whole step is done
+  Phase phase_of_others_ = Phase::start;  ///< the longest phase in which other ranks may be, until a whole step is done
   std::unique_ptr<HeartbeatTable> table_;
   std::unique_ptr<Looks> looks_;
   RunEnd run_end_;

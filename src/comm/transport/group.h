@@ -2,8 +2,8 @@
 //
 // Every call is collective: all members make the same calls in the same order, with the same number of values and the
 // same root. Every transport sums each element in rank order, ((v0 + v1) + v2) + ..., so all transports compute equal
-// bits. A message group can also sum as a binary tree (core/reduction.h). Errors: failed if MPI fails, lost_rank if a
-// wait exceeds the WaitLimit of the group's members.
+// bits. A message group can also sum as a binary tree (core/reduction.h). Errors: failed (MPI fails), lost_rank (a wait
+// exceeds the WaitLimit of the group's members).
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ struct Slice {
   std::size_t begin, end;
 };
 
-/// The part of `count` elements that `rank` of `size` ranks sums. Slices are contiguous and begin at multiples of 16
-/// elements. The last slices may be empty.
+/// Returns the part of `count` elements that rank `rank` of `size` ranks sums. Slices are contiguous and begin at
+/// multiples of 16 elements. The last slices may be empty.
 inline Slice reduction_slice(std::size_t count, int rank, int size) {
   constexpr std::size_t unit = 16;
   const std::size_t units = (count + unit - 1) / unit;
@@ -54,7 +54,7 @@ class Group {
 
   void reduce_scatter(std::span<float> values) { start_reduce_scatter(values)->wait(); }
   void all_gather(std::span<float> values) { start_all_gather(values)->wait(); }
-  /// Every element becomes its sum over all ranks.
+  /// Replaces every element by its sum over all ranks.
   void all_reduce(std::span<float> values) {
     reduce_scatter(values);
     all_gather(values);
@@ -63,11 +63,12 @@ class Group {
 
 // The kinds of groups, one file each. Construction is collective.
 
-/// A group of any ranks. `order`: summation order. `wire`: format of the messages of reduce-scatter and all-gather.
+/// Makes a group for any ranks. `order`: summation order. `wire`: format of the messages of reduce-scatter and
+/// all-gather.
 std::unique_ptr<Group> make_message_group(Members members, SumOrder order = SumOrder::sequential,
                                           Wire wire = Wire::fp32);
 
-/// A group of ranks of one host.
+/// Makes a group for the ranks of one host.
 std::unique_ptr<Group> make_shared_memory_group(Members members);
 
 }  // namespace carillon

@@ -5,9 +5,9 @@
 // of the array, which is the minimum. Both operations are asynchronous. In a broadcast, the root sends the array n-1
 // times, so use broadcasts only for small or rare data.
 //
-// With bfloat16 messages, sums are computed in float32, and a rank adds its own part unrounded. In the all-gather, the
-// owner of a slice also replaces its values by the rounded values, so all ranks have equal bits. Broadcasts are not
-// rounded.
+// With bfloat16 messages, a rank computes sums in float32, and does not round the part that it adds itself. In the
+// all-gather, the owner of a slice replaces its own values by the rounded values. Therefore all ranks have equal bits.
+// Broadcasts are not rounded.
 #include <memory>
 #include <span>
 #include <string_view>
@@ -40,7 +40,7 @@ struct MessageMemory {
 template <typename Element>
 using SpareMemory = std::vector<MessageMemory<Element>>;
 
-/// Messages in flight and their memory. The memory comes from `spare` if possible.
+/// Messages in flight and their memory. Takes the memory from `spare` if possible.
 template <typename Element>
 class BufferedPointToPoint {
  public:
@@ -50,7 +50,8 @@ class BufferedPointToPoint {
     if (exchange_.over()) {
       spare_.push_back(std::move(memory_));
     } else {
-      static_cast<void>(memory_.elements.release());  // leaked: MPI may still write there, and the run has failed
+      static_cast<void>(memory_.elements.release());  // not freed, because MPI may still write there, and the run has
+                                                      // failed anyway
     }
   }
   BufferedPointToPoint(const BufferedPointToPoint&) = delete;
@@ -107,7 +108,7 @@ class MessageGroup final : public Group {
     const Slice part = reduction_slice(values.size(), rank, size());
     return values.subspan(part.begin, part.end - part.begin);
   }
-  /// All other members in cyclic order from rank() + 1, so that each rank starts with a different peer.
+  /// Returns all other members in cyclic order from rank() + 1, so that each rank starts with a different peer.
   std::vector<int> peers() const {
     std::vector<int> others;
     for (int step = 1; step < size(); ++step) others.push_back((rank() + step) % size());
@@ -149,7 +150,7 @@ class MessageGroup final : public Group {
         return part;
       }
     }
-    /// The part of this rank's slice that `peer` sent, as float32.
+    /// Returns the part of this rank's slice that `peer` sent, as float32.
     const float* received(int peer) {
       if constexpr (rounds) {
         const std::span<float> part(group_.wide_.data() + own_.size() * peer, own_.size());

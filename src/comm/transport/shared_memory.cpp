@@ -42,10 +42,10 @@ std::string size(std::size_t bytes) { return size_text(static_cast<double>(bytes
 struct SharedFile {
   Descriptor descriptor;
   std::string path;
-  std::string target;  ///< target of `path` if `path` is a link in /proc; empty: `path` is the name of the file
+  std::string target;  ///< target of `path`, if `path` is a link in /proc; empty: `path` is the name of the file
 };
 
-/// The target of a link in /proc. For a memory file, the target is "/memfd:NAME (deleted)".
+/// Returns the target of a link in /proc. For a memory file, the target is "/memfd:NAME (deleted)".
 std::string target_of(const std::string& link) {
   std::array<char, PATH_MAX> target{};
   const ssize_t length = readlink(link.c_str(), target.data(), target.size());
@@ -54,7 +54,7 @@ std::string target_of(const std::string& link) {
 }
 
 SharedFile create_memory_file(std::size_t bytes) {
-  std::random_device random;  // makes a name that no other memory file of the host has
+  std::random_device random;  // makes the name unique among the memory files of the host
   const std::string name = fmt::format("carillon-{:08x}{:08x}", random(), random());
   Descriptor file(memfd_create(name.c_str(), MFD_CLOEXEC));
   if (!file || ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
@@ -95,7 +95,7 @@ Descriptor open_file(const std::string& path, const std::string& target) {
   return file;
 }
 
-/// Allocates the blocks of bytes [begin, end).
+/// Allocates the disk blocks of bytes [begin, end).
 void reserve(const SharedFile& file, std::size_t begin, std::size_t end) {
   if (begin == end) return;
   int error = EINTR;
@@ -105,7 +105,7 @@ void reserve(const SharedFile& file, std::size_t begin, std::size_t end) {
   if (error != 0) fail(ExitCode::io, "cannot allocate {} in {}: {}", size(end - begin), file.path, errno_text(error));
 }
 
-/// Removes a file's name at the end of the block.
+/// Removes a file's name at the end of the scope.
 struct NameRemoval {
   std::string path;
   ~NameRemoval() {
@@ -113,7 +113,7 @@ struct NameRemoval {
   }
 };
 
-/// Maps a file. `file`: its descriptor; nullopt: maps memory of this process only.
+/// Maps a file. `file`: its descriptor, or nullopt to map memory of this process only.
 void* map_memory(std::optional<int> file, std::size_t bytes) {
   const int kind = file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kind, file.value_or(-1), 0);
@@ -121,8 +121,8 @@ void* map_memory(std::optional<int> file, std::size_t bytes) {
   return data;
 }
 
-/// Maps the file that `create` returns on member 0. If a member fails, returns null and appends the reason of the
-/// lowest such member. Collective.
+/// Member 0 calls `create`, which returns a file, and every member maps this file. If one or more members fail, returns
+/// null and appends the reason of the lowest of them. Collective.
 void* map_file(const Members& members, std::span<const std::size_t> offsets, const std::function<SharedFile()>& create,
                std::vector<std::string>& reasons) {
   SharedFile file;
@@ -165,7 +165,7 @@ void warn_of_place(const std::string& place, const std::vector<std::string>& rea
                                         place, fmt::join(reasons, "; ")));
 }
 
-/// Throws errors that all ranks share (SharedError, PeerFailed), but only if all ranks of the run are members.
+/// Throws errors that all ranks share (SharedError, PeerFailed). Does so only if all ranks of the run are members.
 [[noreturn]] void fail_on_all(const Members& members, const std::string& message) {
   int ranks = 0;
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
@@ -230,7 +230,7 @@ std::string try_shared_segment(const Mpi& mpi, std::size_t bytes) {
 }
 
 SharedArrays::SharedArrays(const Members& members, std::size_t bytes)
-    // The part of a member has Progress first, then the array.
+    // The part of a member consists of Progress and, after it, the array.
     : members_(members), segment_(members, sizeof(Progress) + bytes) {
   std::byte* const own_part = segment_.part(members.rank());
   std::memset(own_part, 0, sizeof(Progress) + bytes);  // the first write places the pages near this member's cores

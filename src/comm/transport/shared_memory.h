@@ -1,11 +1,11 @@
-// Memory that all members (ranks of one host) map. SharedSegment: zeroed memory with one part per member. SharedArrays:
-// one array per member, and progress counters of each member.
+// Memory that all members (ranks of one host) map. SharedSegment is zeroed memory with one part per member.
+// SharedArrays has one array per member, and progress counters of each member.
 //
 // The memory is a memory file (memfd). Member 0 creates the file, and the other members open it through /proc. The file
-// has no name in a directory, so nothing remains of it, however the ranks end. Only the memory of the host or container
-// limits its size. MPI_Win_allocate_shared, in contrast, requires room in /dev/shm, because Open MPI creates its file
-// there. The /dev/shm of a Docker container has 64 MiB by default, and the messages of Open MPI and NCCL need room
-// there, too.
+// has no name in a directory, so nothing remains of it after the ranks have ended, even if they are killed. Only the
+// memory of the host or container limits its size. MPI_Win_allocate_shared, in contrast, requires room in /dev/shm,
+// because Open MPI creates its file there. The /dev/shm of a Docker container has 64 MiB by default, and the messages
+// of Open MPI and NCCL also need room there.
 //
 // If a member cannot open the memory file, for example because it has another PID namespace than member 0, the members
 // share a file in a directory with room. The blocks of this file are allocated when it is created. Otherwise a later
@@ -28,9 +28,10 @@ class SharedSegment {
   /// Places for the memory, in the order in which they are tried.
   struct Places {
     bool memory_file = true;
-    std::vector<std::string> directories;  ///< directories for a file, on file systems that the members share
+    std::vector<std::string> directories;  ///< directories for a file; they are on file systems that the members share
   };
-  /// A memory file, /dev/shm, and the directories for temporary files: $TMPDIR, $SLURM_TMPDIR and /tmp.
+  /// Returns these places: a memory file, /dev/shm, and the directories for temporary files: $TMPDIR, $SLURM_TMPDIR and
+  /// /tmp.
   static Places default_places();
 
   /// Maps a part of `bytes` for this member; sizes may differ between members. Prints a warning if the memory is in a
@@ -41,9 +42,9 @@ class SharedSegment {
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
 
-  /// The part of a member, aligned to a cache line.
+  /// Returns the part of a member, aligned to a cache line.
   std::byte* part(int rank) const { return data_ + offsets_[static_cast<std::size_t>(rank)]; }
-  /// "memory" or "a file in /tmp".
+  /// For example "memory" or "a file in /tmp".
   const std::string& place() const { return place_; }
 
  private:
@@ -66,7 +67,7 @@ class SharedArrays {
     alignas(64) std::atomic<std::uint64_t> copied{0};
   };
   using Counter = std::atomic<std::uint64_t> Progress::*;
-  static constexpr int wait_spins = 4096;  ///< polls of a wait before it yields the core
+  static constexpr int wait_spins = 4096;  ///< number of times that a wait polls before it yields the core
 
   /// Allocates a zeroed array of `bytes` for this member; sizes may differ between members. `members` outlive this.
   /// Collective. Errors: as SharedSegment.
@@ -77,21 +78,22 @@ class SharedArrays {
   float* array(int rank) const { return arrays_[rank]; }
   float* own() const { return arrays_[members_.rank()]; }
 
-  /// Sets a counter of this member with release semantics: a member that reads `value` also sees all earlier writes.
+  /// Sets a counter of this member with release semantics: a member that reads `value` then also sees all earlier
+  /// writes.
   void reach(Counter counter, std::uint64_t value) { reach_for(members_.rank(), counter, value); }
   bool has_reached(Counter counter, int rank, std::uint64_t goal) const {
     return (progress_[rank]->*counter).load(std::memory_order_acquire) >= goal;
   }
   bool have_all_reached(Counter counter, std::uint64_t goal) const;
-  /// The members that have not reached `goal`.
+  /// Returns the members that have not reached `goal`.
   std::vector<int> missing(Counter counter, std::uint64_t goal) const;
-  /// As `reach`, on behalf of a member. Call it after the process of the member has ended. Only one member at a time
-  /// may call it.
+  /// As `reach`, but sets the counter of another member. Call it after the process of that member has ended. Only one
+  /// member at a time may call it.
   void reach_for(int rank, Counter counter, std::uint64_t value) {
     (progress_[rank]->*counter).store(value, std::memory_order_release);
   }
-  /// Waits until the counter of member `rank` has reached `goal`. Errors: lost_rank if the limit of the members passes
-  /// first.
+  /// Waits until the counter of member `rank` has reached `goal`. Errors: lost_rank (the limit of the members passes
+  /// first).
   void wait(Counter counter, int rank, std::uint64_t goal, std::string_view operation) const {
     wait_for(rank, rank + 1, counter, goal, operation);
   }
@@ -105,8 +107,8 @@ class SharedArrays {
 
   const Members& members_;
   SharedSegment segment_;
-  std::vector<Progress*> progress_;  // by rank
-  std::vector<float*> arrays_;       // by rank
+  std::vector<Progress*> progress_;  // one element per rank
+  std::vector<float*> arrays_;       // one element per rank
 };
 
 }  // namespace carillon

@@ -1,4 +1,4 @@
-// A group of the ranks of one host, through memory that all of them map.
+// A group of the ranks of one host. The ranks exchange values through memory that all of them map.
 //
 // Values pass through the memory in pieces. A rank copies its part of a piece into the memory and increments `started`.
 // The other ranks read this part, and every rank then increments `copied`. A rank overwrites its part only after all
@@ -70,7 +70,7 @@ class SharedMemoryGroup final : public Group {
     return {begin, std::max(begin, std::min(a.end, b.end))};
   }
 
-  /// Calls pass(piece) for each piece of `values` as soon as the memory is free.
+  /// Calls pass(piece) for each piece of `values` as soon as the memory may be overwritten.
   template <typename Pass>
   void in_pieces(std::span<float> values, std::string_view operation, const Pass& pass) {
     for (std::size_t begin = 0; begin < values.size(); begin += piece_floats) {

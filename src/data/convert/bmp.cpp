@@ -23,7 +23,7 @@ class BmpReader {
  public:
   explicit BmpReader(std::span<const std::uint8_t> file) : file_(file) {}
 
-  /// Returns whether the pixels have alpha.
+  /// Returns true if the pixels have alpha.
   bool read(DecodedPart& whole) {
     read_header();
     check_size(height_, width_);
@@ -93,7 +93,7 @@ class BmpReader {
     }
   }
 
-  /// The bits of `pixel` under `mask`, scaled to 0 to 255.
+  /// Returns the bits of `pixel` under `mask`, scaled to 0 to 255.
   static std::uint8_t part(std::uint32_t pixel, std::uint32_t mask) {
     if (mask == 0) return 0;
     const int shift = std::countr_zero(mask);
@@ -119,7 +119,7 @@ class BmpReader {
     if (pixels_at_ > file_.size() || needed > file_.size() - pixels_at_) fail_early_end();
   }
 
-  /// Each row is padded to a multiple of four bytes. The bottom row is the first, unless the height is negative.
+  /// Each row is padded to a multiple of four bytes. The bottom row is the first row, except if the height is negative.
   void read_rows(DecodedPart& whole) const {
     for (std::int64_t row = 0; row < height_; ++row) {
       const std::size_t begin = pixels_at_ + static_cast<std::size_t>(row) * row_bytes();
@@ -152,7 +152,7 @@ class BmpReader {
     };
     const auto nibble = [](std::uint32_t byte, std::uint32_t i) { return i % 2 == 0 ? byte >> 4 : byte & 15; };
     for (std::size_t at = pixels_at_;;) {
-      if (at >= file_.size() && row >= height_ - 1) return;  // some programs omit the last command
+      if (at >= file_.size() && row >= height_ - 1) return;  // some programs omit the command that ends the picture
       const std::uint32_t count = number(at, 1), value = number(at + 1, 1);
       at += 2;
       if (count > 0) {

@@ -40,7 +40,7 @@ bool is_wanted(const std::string& name) { return name == test_name || std::range
 bool is_python_version(const std::string& name) { return name == "data_batch_1" || name == "test_batch"; }
 
 Batches read_folder(const fs::path& input) {
-  std::error_code error;  // ignored: opening the files reports the error
+  std::error_code error;  // errors are ignored, because opening the files reports them
   const fs::path folder = fs::is_directory(input / folder_name, error) ? input / folder_name : input;
   if (!fs::exists(folder / test_name, error) && fs::exists(folder / "test_batch", error))
     fail(ExitCode::data, "{}: {}", folder.string(), python_version);

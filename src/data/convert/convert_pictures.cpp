@@ -41,15 +41,15 @@ void check_options(const PictureConversionOptions& o) {
   }
 }
 
-/// The description of the records that this module writes. DatasetInfo::scales is empty.
+/// Returns the description of the records that this module writes. DatasetInfo::scales is empty.
 DatasetInfo info_of(TargetKind target, const std::vector<std::string>& classes, const Colour& background) {
   DatasetInfo info{.classes = classes, .background = background, .target = target};
   if (target == TargetKind::numbers) info.keys.label = numbers_key;
   return info;
 }
 
-/// The description of the records that are already in `output`; nullopt if there are none. Errors: usage (the records
-/// have other keys).
+/// Returns the description of the records that are already in `output`, or nullopt if there are none. Errors: usage
+/// (the records have other keys).
 std::optional<DatasetInfo> earlier_records(const fs::path& output) {
   std::optional<DatasetInfo> earlier = read_dataset_info(output);
   DatasetInfo usual;
@@ -64,7 +64,7 @@ std::optional<DatasetInfo> earlier_records(const fs::path& output) {
   return earlier;
 }
 
-/// The background of the new records. Errors: usage (the records in `output` have another background).
+/// Returns the background of the new records. Errors: usage (the records in `output` have another background).
 Colour background_for(const PictureConversionOptions& options, const std::optional<DatasetInfo>& earlier,
                       const fs::path& output) {
   if (!earlier) return options.background.value_or(Colour{});
@@ -96,7 +96,7 @@ void check_no_other_split(const std::vector<SplitSize>& written, const fs::path&
   });
 }
 
-/// Checks that the output does not contain this split. Errors: usage.
+/// Checks that the output does not contain this split. Errors: usage (it does).
 void check_split_is_new(const std::string& split, const fs::path& output) {
   for_each_shard(output, [&](const fs::path& path, const std::string& name) {
     if (!is_shard_of(name, split)) return;
@@ -130,7 +130,7 @@ void note_ignored(const PictureList& list, const fs::path& folder, const Convers
   }
 }
 
-/// Checks that the list has at least two classes. Errors: data (fewer than two classes).
+/// Checks that the list has at least two classes. Errors: data (it has fewer).
 void check_classes(const PictureList& list, const fs::path& input) {
   if (list.classes.size() >= 2) return;
   const fs::path folder = input / list.classes.front();
@@ -141,7 +141,7 @@ void check_classes(const PictureList& list, const fs::path& input) {
        has_folders ? fmt::format("; if its folders are the classes, name {} instead", text_of(folder)) : "");
 }
 
-/// For each class or label, how many of `pictures` have it.
+/// Counts the pictures in `pictures` for each class or label.
 std::vector<std::size_t> class_counts(const std::vector<ListedPicture>& pictures, const PictureSplits& all) {
   std::vector<std::size_t> counts(all.classes.size());
   for (const ListedPicture& picture : pictures) {
@@ -151,8 +151,8 @@ std::vector<std::size_t> class_counts(const std::vector<ListedPicture>& pictures
   return counts;
 }
 
-/// Lists the names text(i) of the classes or labels i for which `holds(i)` is true (names_text). Empty if there are
-/// none.
+/// Lists the names text(i) of the classes or labels i for which `holds(i)` is true (names_text). Returns an empty text
+/// if there are none.
 std::string listed_classes(std::size_t count, const std::function<bool(std::size_t)>& holds,
                            const std::function<std::string(std::size_t)>& text) {
   std::vector<std::string> names;
@@ -226,7 +226,8 @@ PictureSplits list_split_folders(const PictureConversionOptions& options, const 
   return all;
 }
 
-/// Reports how many pictures of the folder are not in the CSV file, and columns in which all numbers are equal.
+/// Reports two things: how many pictures of the folder are not in the CSV file, and the columns in which all numbers
+/// are equal.
 void note_unlisted(const PictureList& list, const fs::path& folder, const PictureConversionOptions& options,
                    const ConversionReports& reports) {
   const std::size_t found = scan_folder(folder).pictures.size();
@@ -278,7 +279,7 @@ PictureSplits list_splits(const PictureConversionOptions& options, const fs::pat
   return {list.target, std::move(list.classes), {{options.split, std::move(list.pictures)}}};
 }
 
-/// The mean and the deviation of each number. If a number is equal in all pictures, its deviation counts as 1.
+/// Computes the mean and the deviation of each number. If a number is equal in all pictures, its deviation becomes 1.
 std::vector<NumberScale> scales_of(const std::vector<ListedPicture>& pictures, std::size_t count) {
   std::vector<NumberScale> scales(count);
   const auto pictures_count = static_cast<double>(pictures.size());
@@ -332,7 +333,7 @@ CompleteSplit write_split(NamedSplit& split, const DatasetInfo& info, const Pict
                           fs::exists(converted_copy(split.pictures[i].path), error);
     if (!has_copy && !conversion.skip_damaged) return false;
     is_skipped[i] = true;
-    if (has_copy) return true;  // the list also contains the copy, so the copy replaces this picture
+    if (has_copy) return true;  // the list also contains the copy, so the copy is used instead of this picture
     ++skipped[unusable.reason()];
     reports.warn(std::string("skipped: ") + unusable.what());
     return true;

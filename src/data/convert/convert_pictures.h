@@ -22,22 +22,22 @@ namespace carillon {
 struct PictureConversion {
   Colour background = {};           ///< colour behind transparent pixels
   std::int64_t resize_shorter = 0;  ///< if the shorter side of a picture is longer than this, in pixels, the picture is
-                                    ///< reduced to it; 0: disabled
+                                    ///< reduced to this length; 0: disabled
   int quality = 95;                 ///< JPEG quality of re-encoded pictures
   bool skip_damaged = false;
-  bool reads_copies = false;  ///< use read_picture_or_copy; false if the list also contains the copies
+  bool reads_copies = false;  ///< use read_picture_or_copy; false if the list contains the copies in addition
   std::size_t shard_count = 1;
 };
 
 /// Called for a picture `i` that cannot be used. Returns true to skip the picture, or false to end the conversion.
 using SkipPicture = std::function<bool(std::size_t i, const UnusablePicture& error)>;
 
-/// Writes `pictures`, in their order, as the shards of split `name`; encodes on all cores of the process. `info`: keys,
+/// Writes `pictures`, in their order, as the shards of split `name`. Encodes on all cores of the process. `info`: keys,
 /// names and kind of the targets. A record contains the image file without change, with two exceptions. Reduced
-/// pictures and CMYK pictures are re-encoded as JPEG (many programs treat CMYK as RGB). Pictures that as_jpeg_or_png
-/// converts, and transparent pictures with a background that is not white, are re-encoded as PNG. Every picture is
-/// decoded completely, to find damage. Calls `progress(done)` from time to time. Errors: UnusablePicture, for a picture
-/// that `skips` does not skip; as make_shards.
+/// pictures are re-encoded as JPEG. CMYK pictures are re-encoded as JPEG, too, because many programs treat CMYK as RGB.
+/// Pictures that as_jpeg_or_png converts, and transparent pictures with a background that is not white, are re-encoded
+/// as PNG. Every picture is decoded completely, to find damage. Calls `progress(done)` from time to time. Errors:
+/// UnusablePicture (`skips` does not skip a picture that cannot be used); the errors of make_shards.
 CompleteSplit make_picture_shards(const std::string& name, const std::vector<ListedPicture>& pictures,
                                   const DatasetInfo& info, const PictureConversion& conversion,
                                   const std::filesystem::path& directory, const SkipPicture& skips,
@@ -45,11 +45,11 @@ CompleteSplit make_picture_shards(const std::string& name, const std::vector<Lis
 
 struct PictureConversionOptions {
   PictureConversion conversion;
-  /// Colour behind transparent pixels. Nullopt: the background of the records that are already in the output, or white
-  /// if there are none.
+  /// Colour behind transparent pixels. Nullopt: use the background of the records that are already in the output, or
+  /// white if there are none.
   std::optional<Colour> background;
   std::string split = "train";
-  bool names_split = false;  ///< true if the user gave `split`; other splits in the output then stay
+  bool names_split = false;  ///< true if the user gave `split`; the other splits in the output then stay
   bool overwrites = false;   ///< replace the split if it exists; requires that the user gave `split`
   double validation_share = 0.0;
   std::uint64_t seed = 1;
@@ -60,9 +60,10 @@ struct PictureConversionOptions {
 
 /// The functions that receive the reports of a conversion.
 struct ConversionReports {
-  /// `note` receives lines about the input, `warn` lines about problems
+  /// `note` receives lines about the input; `warn` receives lines about problems
   std::function<void(const std::string&)> note, warn;
-  /// Called once per split of `count` records. Returns the function that receives the number of records that are done.
+  /// Called once for each split, which has `count` records. Returns the function that receives the number of records
+  /// that are done.
   std::function<std::function<void(std::size_t)>(const std::string& split, std::size_t count)> progress;
 };
 
@@ -77,7 +78,7 @@ struct ConvertedPictures {
   std::map<Unusable, std::size_t> skipped;
 };
 
-/// A class with fewer training pictures than this is reported.
+/// A class with fewer training pictures than this causes a warning.
 inline constexpr std::size_t few_pictures = 10;
 
 /// The classes and splits of a folder of pictures.
@@ -86,13 +87,14 @@ struct ClassFolders {
   std::optional<SplitFolders> splits;
 };
 
-/// The classes and splits of `input`, a folder of pictures. Errors: data (fewer than two classes); as list_pictures and
-/// find_split_folders.
+/// Returns the classes and splits of `input`, a folder of pictures. Errors: data (there are fewer than two classes);
+/// the errors of list_pictures and find_split_folders.
 ClassFolders find_class_folders(const std::filesystem::path& input, FolderLayout layout);
 
-/// Converts the pictures of `input` and writes all splits or none. `input` is a folder with one folder per class, a
-/// folder of split folders (find_split_folders), or a list file. If PictureConversionOptions::targets is set, `input`
-/// is the folder of the pictures. Errors: usage; no_input, data, io (the message names the file).
+/// Converts the pictures of `input`. Writes all splits or, after an error, no split. `input` is a folder with one
+/// folder per class, a folder of split folders (find_split_folders), or a list file. If
+/// PictureConversionOptions::targets is set, `input` is the folder of the pictures. Errors: usage; no_input, data, io
+/// (the message names the file).
 ConvertedPictures convert_pictures(const PictureConversionOptions& options, const std::filesystem::path& input,
                                    const std::filesystem::path& output, const ConversionReports& reports);
 

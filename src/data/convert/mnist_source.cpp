@@ -27,7 +27,7 @@ constexpr std::uint8_t class_count = 10;
 
 /// The role of a file: its content and its split.
 struct Role {
-  std::string_view content;  ///< "images" or "labels"
+  std::string_view content;  ///< the content: "images" or "labels"
   std::string_view dimensions;
   std::span<const std::string_view> splits;  ///< the names of the split in file names: "train", or "t10k" and "test"
 };
@@ -38,8 +38,8 @@ bool take_end(std::string_view& text, std::string_view end) {
   return true;
 }
 
-/// A file name in a uniform spelling: lower case, hyphens instead of dots and underscores, no ending of a compression
-/// format.
+/// Returns a file name in a uniform spelling: in lower case, with hyphens instead of dots and underscores, and without
+/// the ending of a compression format.
 struct PlainName {
   std::string text;
   bool is_compressed = false;
@@ -70,8 +70,8 @@ bool has_role(const fs::path& path, const Role& role) {
 }
 
 /// Finds the file of a role in the folder or, if there is none, in its folders, up to two levels deep. Some programs
-/// unpack a file into a folder with the name of the file. If a folder contains a plain file and the same file
-/// compressed, the plain file is used. Errors: no_input; data (several files).
+/// unpack a file into a folder with the name of the file. If a folder contains the same file plain and compressed, the
+/// plain file is used. Errors: no_input (there is no such file); data (there are several such files).
 fs::path find_file(const fs::path& directory, const Role& role) {
   constexpr int most_levels = 3;
   std::vector<fs::path> folders{directory};
@@ -87,7 +87,7 @@ fs::path find_file(const fs::path& directory, const Role& role) {
       }
     }
     std::ranges::stable_sort(found, {}, [](const fs::path& file) { return plain_name(file).is_compressed; });
-    std::set<std::pair<fs::path, std::string>> names;  // folder and name
+    std::set<std::pair<fs::path, std::string>> names;  // the folder, and the name of the file in the folder
     std::erase_if(
         found, [&](const fs::path& file) { return !names.emplace(file.parent_path(), plain_name(file).text).second; });
     if (found.size() == 1) return found.front();

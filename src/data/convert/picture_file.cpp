@@ -22,12 +22,12 @@ constexpr std::size_t max_file_bytes = std::size_t{256} << 20;
 
 using ReadPicture = int (*)(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);
 
-/// A kind of picture file: its decoder, and the command that converts a file to PNG.
+/// A kind of picture file. Contains its decoder, and the command that converts a file of this kind to PNG.
 struct Kind {
   std::string_view name;
   ReadPicture read;  ///< decoder; null: files of this kind are not supported
   std::string_view command;
-  bool names_output;  ///< the command expects the name of the PNG file
+  bool names_output;  ///< true: the command expects the name of the PNG file
 };
 constexpr Kind kinds[] = {{"TIFF", read_tiff, "mogrify -format png", false},
                           {"WebP", read_webp, "mogrify -format png", false},
@@ -46,25 +46,26 @@ constexpr Kind kinds[] = {{"TIFF", read_tiff, "mogrify -format png", false},
                                     shell_word(path.string()), kind.names_output ? fmt::format(" {}", output) : ""));
 }
 
-/// The opaque pixels of `whole` as PNG.
+/// Returns the opaque pixels of `whole` as PNG.
 std::string png_of(DecodedPart whole) {
   Picture picture{.height = whole.height, .width = whole.width, .channels = 3, .pixels = {}};
   const auto count = static_cast<std::size_t>(whole.height * whole.width);
   picture.pixels.resize(count * 3);
   for (std::size_t i = 0; i < count; ++i) std::copy_n(whole.pixels.data() + i * 4, 3, picture.pixels.data() + i * 3);
-  free_memory(whole.pixels);  // the encoder needs memory, too
+  free_memory(whole.pixels);  // freed here, because the encoder also needs memory
   return encode_png(picture);
 }
 
-/// The command that shrinks the picture to a size that every reader accepts.
+/// Returns the command that shrinks the picture to a size that every reader accepts.
 std::string shrinking(const fs::path& path) {
   return fmt::format("shrink it: mogrify -resize '4096x4096>' {}", shell_word(path.string()));
 }
 
-/// The number of bits that samples up to `most` use, rounded up to an even number from 8 to 16.
+/// Returns the number of bits that samples up to `most` need, rounded up to an even number from 8 to 16.
 int used_bits(std::uint16_t most) { return std::max(8, (std::bit_width(most) + 1) / 2 * 2); }
 
-/// If `file` is a PNG file with 16-bit samples that use fewer bits, returns it as a PNG file with 8-bit samples.
+/// If `file` is a PNG file with 16-bit samples of which fewer bits are used, returns it as a PNG file with 8-bit
+/// samples.
 std::optional<std::string> with_used_bits(std::span<const std::uint8_t> file) {
   const std::optional<DeepPixels> deep = deep_png_pixels(file);
   if (!deep || used_bits(std::ranges::max(deep->samples)) == 16) return std::nullopt;
@@ -77,7 +78,7 @@ std::optional<std::string> with_used_bits(std::span<const std::uint8_t> file) {
 
 fs::path converted_copy(const fs::path& path) {
   fs::path copy = fs::path(path).replace_extension(".png");
-  // A file named .png may have another format; its copy needs another name.
+  // A file named .png may have another format. Its PNG copy then needs another name.
   return copy == path ? fs::path(path) += ".png" : copy;
 }
 

@@ -31,19 +31,19 @@ class UnusablePicture : public Error {
   Unusable reason_;
 };
 
-/// The numbers of skipped pictures by reason: "2 damaged pictures, 1 picture that is too large".
+/// Returns the numbers of skipped pictures by reason: "2 damaged pictures, 1 picture that is too large".
 std::string skipped_text(const std::map<Unusable, std::size_t>& skipped);
 
-/// The path of the PNG file that is written by the command in the error message for an unsupported picture.
+/// Returns the path of the PNG file that the command in the error message for an unsupported picture writes.
 std::filesystem::path converted_copy(const std::filesystem::path& path);
 
 /// Reads the picture at `path` and passes it to `use` as a JPEG or PNG file (as_jpeg_or_png). Errors: UnusablePicture,
-/// which names the file, with the code no_input, data or io. If `use` throws an error with the code data, this error
+/// which names the file and has the code no_input, data or io. If `use` throws an error with the code data, this error
 /// also becomes an UnusablePicture.
 void read_picture(const std::filesystem::path& path, const Colour& background,
                   const std::function<void(std::string file)>& use);
 
-/// Does the same as read_picture. But if this build does not read the format of the file and converted_copy(path)
+/// As read_picture, with one exception: if this build does not read the format of the file and converted_copy(path)
 /// exists, reads this copy.
 void read_picture_or_copy(const std::filesystem::path& path, const Colour& background,
                           const std::function<void(std::string file)>& use);
@@ -52,8 +52,9 @@ void read_picture_or_copy(const std::filesystem::path& path, const Colour& backg
 /// become a PNG file. PNG and TIFF files with 16-bit values also become a PNG file if they have no transparency and
 /// their values use at most 14 bits. Cameras and scanners write such files for 12-bit pictures. Uses the first image of
 /// a TIFF, WebP or GIF file, rotated and mirrored as it is shown, and composited on `background`. `path` is used only
-/// for the command in an error message. Errors, without the name of the file: data (damage; too many pixels;
-/// UnusablePicture for a format that this build does not read, with a command that converts it).
+/// for the command in an error message. Errors: data (the file is damaged, or has too many pixels). UnusablePicture
+/// (this build does not read the format; the message contains a command that converts the file). The messages do not
+/// contain the name of the file.
 std::string as_jpeg_or_png(std::string file, const std::filesystem::path& path, const Colour& background);
 
 // Decoders for as_jpeg_or_png.
@@ -61,13 +62,15 @@ std::string as_jpeg_or_png(std::string file, const std::filesystem::path& path, 
 // The sources in `formats/` call libtiff, libwebp and giflib. A build without these libraries uses `no_formats/`, which
 // throws UnsupportedPicture.
 
-/// Thrown for a file that this build does not read although the file may be sound. The text contains the reason.
+/// The error for a file that this build does not read, although the file may be undamaged. The text contains the
+/// reason.
 struct UnsupportedPicture {
   std::string reason;
 };
 
-/// These functions decode the first image of a file to `whole`, composited on `background`. Each function returns the
-/// orientation of the decoded pixels (PictureInfo). Errors: data, without the name of the file; UnsupportedPicture.
+/// Each of these functions decodes the first image of a file to `whole`, composited on `background`, and returns the
+/// orientation of the decoded pixels (PictureInfo). Errors: data (the message does not contain the name of the file);
+/// UnsupportedPicture.
 int read_tiff(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);
 int read_webp(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);
 int read_gif(std::span<const std::uint8_t> file, const Colour& background, DecodedPart& whole);

@@ -26,7 +26,8 @@ constexpr std::array<std::string_view, 22> picture_names{
     ".jpg", ".jpeg", ".jpe",  ".jfif", ".jif", ".png", ".tif", ".tiff", ".webp", ".bmp", ".dib",
     ".gif", ".heic", ".heif", ".avif", ".jxl", ".jp2", ".j2k", ".ppm",  ".pgm",  ".pbm", ".pnm"};
 constexpr std::array<std::string_view, 8> raw_names{".dng", ".cr2", ".nef", ".nrw", ".arw", ".sr2", ".pef", ".srw"};
-/// Folders in which Synology and QNAP servers, macOS, Windows and Linux keep thumbnails, deleted files and metadata.
+/// Names of folders in which Synology and QNAP servers, macOS, Windows and Linux keep thumbnails, deleted files and
+/// metadata.
 constexpr std::array<std::string_view, 8> system_folders{
     "@eaDir",    "#recycle", "#snapshot", "@Recycle", "__MACOSX", "$RECYCLE.BIN", "System Volume Information",
     "lost+found"};
@@ -55,11 +56,11 @@ bool starts_as_picture(const fs::path& path) {
   return begins_as_picture(std::span(first).first(count));
 }
 
-/// Folders by device and inode number.
+/// Folders, identified by device and inode number.
 using Folders = std::set<std::pair<dev_t, ino_t>>;
 
-/// Adds `folder` to `folders`; returns false if it was already there. A missing folder counts as new; reading it later
-/// reports the error.
+/// Adds `folder` to `folders`. Returns false if `folders` already contained it. A missing folder counts as new; reading
+/// it later reports the error.
 bool is_new(const fs::path& folder, Folders& folders) {
   struct stat status {};
   return ::stat(folder.c_str(), &status) != 0 || folders.emplace(status.st_dev, status.st_ino).second;
@@ -73,7 +74,8 @@ void scan_into(const fs::path& folder, FolderScan& scan, Folders& seen) {
   try {
     entries = entries_of(folder);
   } catch (const Error&) {
-    scan.pictures.push_back(folder);  // an unreadable folder; reading it as a picture reports the error
+    scan.pictures.push_back(folder);  // the folder cannot be read; the code that reads it as a picture reports the
+                                      // error
     return;
   }
   for (const fs::directory_entry& entry : entries) {
@@ -125,7 +127,7 @@ bool holds_pictures(const fs::path& folder) {
   });
 }
 
-// Split folders
+// Functions for split folders
 
 namespace {
 
@@ -146,11 +148,11 @@ constexpr SplitWord split_words[] = {{"train", "train"},
                                      {"test", "test"},
                                      {"testing", "test"},
                                      {"tst", "test"}};
-/// Endings that are written together with a word: trainset, testdata, valimages.
+/// Endings that file names attach to a word: trainset, testdata, valimages.
 constexpr std::string_view joined_endings[] = {"sets", "set", "data", "images", "imgs", "pictures"};
 constexpr std::string_view split_order[] = {"train", "validation", "test"};
 
-/// The words of a name in lower case: "TrainSet_01" has train and set.
+/// Returns the words of a name in lower case: "TrainSet_01" contains train and set.
 std::vector<std::string> words_of(const std::string& name) {
   std::vector<std::string> words(1);
   bool was_lower = false;
@@ -177,7 +179,7 @@ std::string_view split_of_word(std::string_view word) {
 
 using Names = std::set<std::string>;
 
-/// The names of the folders in a folder.
+/// Returns the names of the folders in a folder.
 Names folder_names(const fs::path& folder) {
   Names names;
   for (const fs::directory_entry& entry : entries_of(folder)) {
@@ -186,8 +188,8 @@ Names folder_names(const fs::path& folder) {
   return names;
 }
 
-/// Checks that it is clear whether the folders in `input` are splits or classes. Errors: data (the folders in `input`
-/// hold no pictures directly, and they hold at least two folders with the same names).
+/// Checks that the folders in `input` cannot be mistaken: they must be clearly splits or clearly classes. Errors: data
+/// (the folders in `input` hold no pictures directly, and they hold at least two folders with the same names).
 void refuse_equal_folders(const fs::path& input) {
   std::vector<std::string> folders;
   Names common;
@@ -219,11 +221,11 @@ void refuse_equal_folders(const fs::path& input) {
        listed(common.begin(), common.end(), common.size()));
 }
 
-/// The folders in `input`, by their meaning.
+/// The folders in `input`, sorted by their meaning.
 struct Candidates {
   SplitFolders found;
   std::vector<fs::path> others;      ///< folders with a name that states no split
-  std::vector<fs::path> flat_train;  ///< training folders without class folders
+  std::vector<fs::path> flat_train;  ///< training folders that contain no class folders
 };
 
 Candidates candidates_in(const fs::path& input) {

@@ -10,7 +10,7 @@
 
 namespace carillon {
 
-/// The usual endings, for messages.
+/// The usual endings of picture files, for messages.
 inline constexpr const char* picture_endings = ".jpg, .png, .tif, .webp, .gif, .bmp";
 
 /// True if the name has the ending of a picture format, in lower or upper case. Also true for formats that this build
@@ -21,14 +21,14 @@ bool is_picture_name(const std::filesystem::path& path);
 /// as .dng, do not count as pictures, although they begin like a TIFF file that contains a small preview.
 bool is_picture(const std::filesystem::path& path);
 
-/// Entries of a folder, sorted by the bytes of their names, without hidden entries and folders that systems and
-/// archivers add, such as @eaDir and __MACOSX. Errors: io.
+/// Returns the entries of a folder, sorted by the bytes of their names. Omits hidden entries and folders that systems
+/// and archivers add, such as @eaDir and __MACOSX. Errors: io.
 std::vector<std::filesystem::directory_entry> entries_of(const std::filesystem::path& folder);
 
 /// True if the entry is a folder, or a link to a folder.
 bool is_folder(const std::filesystem::directory_entry& entry);
 
-/// Files that are ignored, for a message.
+/// The ignored files, for a message.
 struct IgnoredFiles {
   std::size_t count = 0;
   std::filesystem::path example;  ///< the first ignored file
@@ -39,7 +39,7 @@ struct IgnoredFiles {
 };
 
 struct FolderScan {
-  /// The pictures, folder by folder; in a folder, the pictures are sorted by the bytes of their names.
+  /// The paths of the pictures, folder by folder. Within a folder, the pictures are sorted by the bytes of their names.
   std::vector<std::filesystem::path> pictures;
   IgnoredFiles ignored;  ///< files that are not pictures
 };
@@ -52,12 +52,12 @@ FolderScan scan_folder(const std::filesystem::path& folder, const std::filesyste
 /// True if the folder holds a picture directly. Errors: io.
 bool holds_pictures(const std::filesystem::path& folder);
 
-// Split folders
+// Functions for split folders
 
 /// The meaning of the folders in a folder of pictures.
 enum class FolderLayout {
-  automatic,  ///< splits if their names state splits, otherwise classes
-  classes,    ///< classes
+  automatic,  ///< if the names of the folders state splits, they are splits, otherwise classes
+  classes,    ///< the folders are classes
 };
 
 /// Converts the value of --layout: auto (or an empty text) or classes. Errors: usage.
@@ -75,13 +75,13 @@ struct SplitFolder {
 };
 
 struct SplitFolders {
-  std::vector<SplitFolder> splits;                ///< train first
+  std::vector<SplitFolder> splits;                ///< the training split is first
   std::vector<std::filesystem::path> unlabelled;  ///< folders val or test with pictures but without folders of classes
 };
 
-/// The split that the words of a folder's name state. Examples: "train" for Training, train_images and TrainSet;
-/// "validation" for val, valid and dev; "test" for Testing and test-set. Empty if the words state no split or several
-/// splits.
+/// Returns the split that the words of a folder's name state. Examples: "train" for Training, train_images and
+/// TrainSet; "validation" for val, valid and dev; "test" for Testing and test-set. Returns an empty text if the words
+/// state no split or several splits.
 std::string split_of_name(const std::string& name);
 
 /// True if `folder` contains folders, and no pictures directly. Errors: io.
@@ -89,12 +89,12 @@ bool has_class_folders(const std::filesystem::path& folder);
 
 /// Recognises the split folders in `input` by their names (split_of_name): a training folder, and a folder for
 /// validation or test. The training folder must have one folder per class. The other split folders also have one folder
-/// per class. But if a split folder has no class folders, or only one, which is not a training class, then its pictures
-/// count as not labelled. Returns nullopt if `layout` is FolderLayout::classes, if `input` is not a folder, or if its
-/// folders are not splits. For example, folders named train and test may be classes.
+/// per class. Exception: if another split folder has no class folders, or has only one class folder and this is not a
+/// training class, its pictures count as not labelled. Returns nullopt if `layout` is FolderLayout::classes, if `input`
+/// is not a folder, or if its folders are not splits. For example, folders named train and test may be classes.
 ///
-/// Errors: io; data (two folders for one split; another folder with pictures; folders with unknown names that contain
-/// the same folders, so that they may be splits or classes).
+/// Errors: io; data (two folders state the same split; a folder of another kind contains pictures; folders with unknown
+/// names contain the same folders, so that they may be splits or classes).
 std::optional<SplitFolders> find_split_folders(const std::filesystem::path& input, FolderLayout layout);
 
 }  // namespace carillon

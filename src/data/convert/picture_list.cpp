@@ -20,8 +20,8 @@ namespace carillon {
 
 namespace {
 
-/// True if Unicode's form NFC combines the character with the character before it: accents, Korean letters, Japanese
-/// marks.
+/// True if Unicode's form NFC combines the character with the character before it. This is true for accents, Korean
+/// letters and Japanese marks.
 bool is_composed(char32_t c) {
   return (c >= 0x300 && c <= 0x36F) || (c >= 0x1100 && c <= 0x11FF) || c == 0x3099 || c == 0x309A;
 }
@@ -80,7 +80,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// True if the name of a folder says that its pictures have no class.
+/// True if the name of a folder means that its pictures have no class.
 bool means_unlabelled(std::string name) {
   constexpr std::array<std::string_view, 4> names{"unknown", "unlabelled", "unlabeled", "unclassified"};
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -110,7 +110,7 @@ PictureList list_folder(const fs::path& input, const KnownClasses& known) {
       continue;
     }
     classes.require(name, input.string());
-    FolderScan scan = scan_folder(entry.path(), input);  // a link back to `input` is ignored
+    FolderScan scan = scan_folder(entry.path(), input);  // ignored, because it is a link back to `input`
     if (scan.pictures.empty()) {
       fail(ExitCode::data, "{}: contains no picture ({}); remove the folder or add pictures of this class",
            entry.path().string(), picture_endings);
@@ -170,7 +170,8 @@ SharedPictures share_out(const std::vector<ListedPicture>& pictures, std::size_t
   std::vector<ListedPicture> kept, taken;
   for (const std::vector<ListedPicture>& of_class : by_class) {
     if (of_class.empty()) continue;
-    // The target count includes all previous classes, so that many small classes together reach the share.
+    // The target count is a count over this class and all previous classes, so that many small classes together reach
+    // the share.
     const auto seen = static_cast<double>(kept.size() + taken.size() + of_class.size());
     const auto due = static_cast<std::size_t>(std::lround(share * seen));
     const std::size_t wanted = due - std::min(due, taken.size());

@@ -19,7 +19,7 @@ namespace {
 /// reduced.
 constexpr std::int64_t max_jpeg_side = 65500;
 
-/// A picture as stored in a record.
+/// A picture in the form in which a record stores it.
 struct StoredPicture {
   std::string file;
   PictureInfo info;
@@ -29,7 +29,7 @@ std::span<const std::uint8_t> bytes_of(const std::string& file) {
   return {reinterpret_cast<const std::uint8_t*>(file.data()), file.size()};
 }
 
-/// Re-encodes the picture. Resizes its shorter side to `shorter` pixels, unless `shorter` is 0.
+/// Re-encodes the picture. If `shorter` is not 0, resizes the shorter side of the picture to `shorter` pixels.
 StoredPicture encoded_again(const std::string& file, const PictureInfo& info, std::int64_t shorter,
                             PictureFormat format, const PictureConversion& conversion) {
   thread_local ViewMemory memory;
@@ -65,7 +65,7 @@ StoredPicture stored(std::string file, const PictureConversion& conversion) {
   return {std::move(file), info};
 }
 
-/// Adds the target as the feature info.keys.label, and the names of its classes or labels.
+/// Adds the target as the feature info.keys.label. Also adds the names of the target's classes or labels.
 void add_target(const ListedPicture& listed, const DatasetInfo& info, proto::Example& example) {
   auto& features = *example.mutable_features()->mutable_feature();
   proto::Feature& feature = features[info.keys.label];
@@ -112,7 +112,7 @@ std::string record_of(const ListedPicture& listed, const DatasetInfo& info, cons
 /// Encodes records in groups on all cores and returns them in order.
 class RecordsAhead {
  public:
-  /// `bytes_of`: approximate size of a record.
+  /// `bytes_of`: returns the approximate size of a record.
   RecordsAhead(std::size_t count, std::function<std::string(std::size_t)> make,
                std::function<std::uint64_t(std::size_t)> bytes_of)
       : count_(count), make_(std::move(make)), bytes_of_(std::move(bytes_of)) {}

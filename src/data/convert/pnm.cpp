@@ -72,8 +72,8 @@ class PnmReader {
     return value;
   }
 
-  /// A sample that is written as text. `is_digit`: the sample is one digit of a bitmap, and need not be separated from
-  /// the next digit.
+  /// Reads a sample that is written as text. `is_digit`: the sample is one digit of a bitmap, and no space need
+  /// separate it from the next digit.
   std::uint16_t text_sample(bool is_digit) {
     if (!is_digit) return static_cast<std::uint16_t>(std::min<std::int64_t>(number(), 65535));
     skip_white();
@@ -84,8 +84,8 @@ class PnmReader {
     return static_cast<std::uint16_t>(byte(at_ + static_cast<std::size_t>(column / 8)) >> (7 - column % 8) & 1);
   }
 
-  /// A sample that is written as bytes. If the largest value requires two bytes, the sample has two bytes, the higher
-  /// byte first.
+  /// Reads a sample that is written as bytes. If the largest value requires two bytes, the sample has two bytes, the
+  /// higher byte first.
   std::uint16_t byte_sample() {
     const std::uint16_t first = byte(at_++);
     return most_ < 256 ? first : static_cast<std::uint16_t>(first << 8 | byte(at_++));

@@ -30,7 +30,7 @@ struct ImageSplit {
   }
 };
 
-/// Name and record count of a split before it is written.
+/// The name of a split, and the number of its records before it is written.
 struct SplitSize {
   std::string name;
   std::size_t count = 0;
@@ -48,8 +48,9 @@ struct WrittenSplit {
   std::uint64_t bytes = 0;
 };
 
-/// Checks shard count and output directory before anything is written. Errors: usage (the shard count does not suit the
-/// splits; the directory contains shards of another shard count, which a pattern like train-* would also match).
+/// Checks the number of shards and the output directory before the conversion writes a file. Errors: usage (the shard
+/// count does not suit the splits; the directory contains shards of a conversion with another number of shards, which a
+/// pattern like train-* would also match).
 void check_shards(std::span<const SplitSize> splits, std::size_t shard_count, const std::filesystem::path& directory);
 void check_shards(std::span<const ImageSplit> splits, std::size_t shard_count, const std::filesystem::path& directory);
 
@@ -65,14 +66,14 @@ struct CompleteSplit {
 };
 
 /// Writes `split` as `shard_count` files of consecutive records. If no record is skipped, the record counts of the
-/// files differ by at most one. Calls `progress(done)` from time to time. Errors: io; as `make`.
+/// files differ by at most one. Calls `progress(done)` from time to time. Errors: io; the errors of `make`.
 CompleteSplit make_shards(const SplitSize& split, std::size_t shard_count, const std::filesystem::path& directory,
                           const RecordMaker& make, const std::function<void(std::size_t)>& progress);
 /// Gives the files of all splits, and `others`, their final names in `directory` (replace_together).
 void publish(const std::filesystem::path& directory, std::span<CompleteSplit> splits,
              std::vector<std::unique_ptr<NewFile>> others = {});
 
-/// make_shards for a split of images.
+/// As the make_shards above, for a split of images.
 CompleteSplit make_image_shards(const ImageSplit& split, std::size_t shard_count,
                                 const std::filesystem::path& directory, const ExampleEncoder& encode,
                                 const std::function<void(std::size_t)>& progress);
@@ -82,8 +83,8 @@ CompleteSplit make_image_shards(const ImageSplit& split, std::size_t shard_count
 /// Reads the splits "train" and "test" from the four files in `directory` or in folders up to two levels deep. The
 /// files have the names in mnist_source.cpp, or names of other programs and of variants of MNIST:
 /// train-images.idx3-ubyte, emnist-digits-test-images-idx3-ubyte. The files may be compressed (SourceFile). Errors:
-/// no_input; data (two files for the same content; wrong magic number, dimensions or counts, missing or trailing bytes,
-/// a label above 9).
+/// no_input (a file is missing); data (two files have the same role; a magic number, a dimension or a count is wrong;
+/// bytes are missing or left over; a label is above 9).
 std::vector<ImageSplit> read_mnist(const std::filesystem::path& directory);
 
 /// Writes the features image_raw (bytes, 784, row-major 28 x 28), pixels (int64, the pixel count) and label (int64).
@@ -91,8 +92,8 @@ void encode_mnist(const ImageSplit& split, std::size_t i, proto::Example& exampl
 
 /// Reads the splits "train" and "test". `input` is one of these: the folder of the six files; the parent of this
 /// folder, if the folder is named cifar-10-batches-bin; or an archive (.tar, .tar.gz, .tar.xz, .tar.bz2 or .tar.zst)
-/// with the files in any folder. Errors: no_input; data (not a tar archive; a zip file; damage; a missing or duplicate
-/// file; a file size that is not a multiple of the record size; a label above 9).
+/// with the files in any folder. Errors: no_input; data (the file is not a tar archive, is a zip file or is damaged; a
+/// file is missing or occurs twice; a file size is not a multiple of the record size; a label is above 9).
 std::vector<ImageSplit> read_cifar10(const std::filesystem::path& input);
 
 /// Writes the features image (bytes, 3072: planes red, green, blue, each row-major 32 x 32) and label (int64).

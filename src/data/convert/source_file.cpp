@@ -23,7 +23,8 @@ bool ArchiveInput::open(archive* reader) {
   return archive_read_open(reader, this, nullptr, read_more, nullptr) == ARCHIVE_OK;
 }
 
-/// Callback of libarchive: sets `bytes` to the next bytes and returns their number; 0 at the end, -1 after an error.
+/// Callback for libarchive: sets `bytes` to the next bytes and returns their number. Returns 0 at the end and -1 after
+/// an error.
 la_ssize_t ArchiveInput::read_more(archive* from, void* self, const void** bytes) {
   auto& input = *static_cast<ArchiveInput*>(self);
   try {
@@ -90,7 +91,7 @@ bool is_zip(std::span<const std::byte> bytes) {
   return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()).starts_with(magic);
 }
 
-/// Returns the result of `action`. Adds the name of the file to errors that `action` throws.
+/// Returns the result of `action`. If `action` throws, adds the name of the file to the error.
 template <typename Action>
 auto of_file(const std::string& path, const Action& action) {
   try {
@@ -116,7 +117,8 @@ std::size_t SourceFile::read(std::span<std::byte> out) {
   return of_file(path_, [&] { return gzip_ ? gzip_->read(out) : other_ ? other_->read(out) : read_stored(out); });
 }
 
-/// Reads the next bytes of the file without decompressing them. Errors: io, without the file's name.
+/// Reads the next bytes of the file without decompressing them. Errors: io (the message does not contain the file's
+/// name).
 std::size_t SourceFile::read_stored(std::span<std::byte> out) {
   const std::size_t before = std::min(unread_.size(), out.size());
   std::ranges::copy(unread_.first(before), out.begin());
@@ -163,7 +165,7 @@ bool ArchiveReader::next(ArchiveMember& member) {
   if (result == ARCHIVE_EOF) {
     if (!has_member_) fail_with("no members");
     std::array<std::byte, 4096> rest;
-    while (read_file(rest) > 0) continue;  // reads the checksum at the end of a compressed file
+    while (read_file(rest) > 0) continue;  // reads the checksum that is at the end of a compressed file
     return false;
   }
   if (result != ARCHIVE_OK && result != ARCHIVE_WARN) fail_with(archive_error(archive_.get()));
@@ -194,7 +196,7 @@ std::vector<std::uint8_t> ArchiveReader::content() {
     if (begin < bytes.size() || begin > member_.bytes || block_bytes > member_.bytes - begin) {
       fail_with("data beyond the member's size");
     }
-    bytes.resize(begin);  // fills the hole of a sparse file with zeros
+    bytes.resize(begin);  // writes zeros into the hole of a sparse file
     const auto* const data = static_cast<const std::uint8_t*>(block);
     bytes.insert(bytes.end(), data, data + block_bytes);
   }

@@ -20,17 +20,17 @@
 
 namespace carillon {
 
-// Common parts of libarchive readers: handle, error text and input.
+// Parts that all libarchive readers have: handle, error text and input.
 
 using ArchiveHandle = Handle<archive*, archive_read_free>;
 
-/// The text of libarchive's last error.
+/// Returns the text of libarchive's last error.
 inline std::string archive_error(archive* from) {
   const char* const text = archive_error_string(from);
   return text != nullptr ? text : "unknown cause";
 }
 
-/// Passes the bytes of `input` to libarchive. Exceptions of `input` are stored until libarchive has returned.
+/// Passes the bytes of `input` to libarchive. If `input` throws, stores the exception until libarchive has returned.
 class ArchiveInput {
  public:
   explicit ArchiveInput(ByteInput input);
@@ -54,7 +54,8 @@ class ArchiveInput {
 //
 // GzipStream decompresses GZIP data, because libarchive does not verify GZIP's checksum.
 
-/// The compression format that the first bytes of `data` show: "xz", "bzip2" or "zstd"; empty for other data.
+/// Returns the compression format that the first bytes of `data` show: "xz", "bzip2" or "zstd". Returns an empty text
+/// for other data.
 std::string_view compression_name(std::span<const std::byte> data);
 
 class Decompressor {
@@ -62,8 +63,9 @@ class Decompressor {
   /// `name`: the compression_name of the data. Errors: as `read`.
   Decompressor(std::string_view name, ByteInput compressed);
 
-  /// Writes decompressed bytes to `out` and returns their number: less than requested only at the end, and 0 after the
-  /// end. Errors: data (truncated or damaged), without the file's name; errors of the input.
+  /// Writes decompressed bytes to `out` and returns their number. The number is less than requested only at the end;
+  /// after the end, it is 0. Errors: data (the data are truncated or damaged; the message does not contain the file's
+  /// name); errors of the input.
   std::size_t read(std::span<std::byte> out);
 
  private:
@@ -77,27 +79,28 @@ class Decompressor {
 /// Reads a file sequentially, plain or compressed.
 class SourceFile {
  public:
-  /// Opens the file; GZIP, xz, bzip2 and zstd are decompressed. Errors: as open_plain_file; data (damage, or a zip
-  /// file); io.
+  /// Opens the file. The reader decompresses GZIP, xz, bzip2 and zstd. Errors: as open_plain_file; data (the file is
+  /// damaged or is a zip file); io.
   explicit SourceFile(std::string path);
   SourceFile(const SourceFile&) = delete;  // the decompressor holds the address of this object
   SourceFile& operator=(const SourceFile&) = delete;
 
   const std::string& path() const { return path_; }
 
-  /// Writes the next bytes to `out` and returns their number: less than requested only at the end. Before it reports
-  /// the end, it has verified the checksums of the compression format. Errors: data (damaged, truncated), io; the
-  /// message names the file.
+  /// Writes the next bytes to `out` and returns their number, which is less than requested only at the end. Before it
+  /// reports the end, it has verified the checksums of the compression format. Errors: data (the file is damaged or
+  /// truncated), io; the message names the file.
   std::size_t read(std::span<std::byte> out);
 
-  /// Returns the next `bytes` bytes, or fewer at the end. Memory grows only as bytes arrive. Errors: as `read`.
+  /// Returns the next `bytes` bytes, or fewer bytes at the end. Allocates memory only for bytes that arrive. Errors: as
+  /// `read`.
   std::vector<std::uint8_t> take(std::size_t bytes);
 
  private:
   std::size_t read_stored(std::span<std::byte> out);
 
   std::string path_;
-  Descriptor file_;  // read instead of mapped: a read of a file that becomes shorter only ends early
+  Descriptor file_;  // read, not mapped: if the file becomes shorter, a read only ends early
   std::array<std::byte, 8> first_{};
   std::span<const std::byte> unread_;  // unread part of first_
   std::optional<GzipStream> gzip_;
@@ -105,17 +108,17 @@ class SourceFile {
 };
 
 struct ArchiveMember {
-  std::string name;         ///< including folders
+  std::string name;         ///< name of the member, with its folders
   std::uint64_t bytes = 0;  ///< content size
   bool is_file = false;     ///< true for a regular file, false for a directory or link
 };
 
-/// Reads the members of a tar archive in order, plain or compressed, with libarchive. Supports all tar variants of
-/// libarchive (ustar, GNU, pax) with long names, and the compressions of SourceFile.
+/// Reads the members of a tar archive in order. The archive may be plain or compressed. Uses libarchive, and supports
+/// all tar variants of libarchive (ustar, GNU, pax) with long names, and the compressions of SourceFile.
 class ArchiveReader {
  public:
-  /// Opens the archive. Archives of more than `max_bytes` (unpacked) are refused, so that they cannot fill the memory.
-  /// Errors: as SourceFile; data (not a tar archive).
+  /// Opens the archive. Refuses archives of more than `max_bytes` (unpacked), because they could fill the memory.
+  /// Errors: as SourceFile; data (the file is not a tar archive).
   ArchiveReader(const std::string& path, std::uint64_t max_bytes);
   ArchiveReader(const ArchiveReader&) = delete;  // libarchive holds the address of this object
   ArchiveReader& operator=(const ArchiveReader&) = delete;
@@ -123,8 +126,8 @@ class ArchiveReader {
   const std::string& path() const { return file_.path(); }
 
   /// Moves to the next member; returns false after the last member. When it returns false, it has read the whole
-  /// compressed file and verified the file's checksum. Errors: data (not a tar archive, or a damaged, truncated or too
-  /// large archive); the message names the file.
+  /// compressed file and verified the file's checksum. Errors: data (the file is not a tar archive, or the archive is
+  /// damaged, truncated or too large); the message names the file.
   bool next(ArchiveMember& member);
 
   /// Returns the content of the member that `next` returned last. Call it once per member. Errors: data (the archive is
@@ -139,11 +142,11 @@ class ArchiveReader {
   SourceFile file_;
   std::uint64_t max_bytes_;
   std::uint64_t arrived_bytes_ = 0;  // decompressed bytes of the archive that were read
-  std::uint64_t member_bytes_ = 0;   // total content size of the members up to now
+  std::uint64_t member_bytes_ = 0;   // total content size of the members that have been read so far
   ArchiveMember member_;
   bool has_member_ = false;
   ArchiveInput input_;
-  ArchiveHandle archive_;  // last member, because it reads from the members above
+  ArchiveHandle archive_;  // the last member variable, because it reads from the member variables above
 };
 
 }  // namespace carillon

@@ -21,14 +21,15 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t max_bytes = std::size_t{1} << 30;
 
-/// The number in a cell; nullopt if the cell is not a number, or if the number is too large for a float.
+/// Returns the number in a cell. Returns nullopt if the cell is not a number, or if the number is too large for a
+/// float.
 std::optional<float> number_in(std::string_view cell) {
   const std::optional<double> number = csv_number(cell);
   if (!number || !std::isfinite(static_cast<float>(*number))) return std::nullopt;
   return static_cast<float>(*number);
 }
 
-/// The names in a cell, without repetitions.
+/// Returns the names in a cell, without repetitions.
 std::vector<std::string> names_in(std::string_view cell) {
   std::vector<std::string> names;
   std::unordered_set<std::string_view> seen;
@@ -41,7 +42,8 @@ std::vector<std::string> names_in(std::string_view cell) {
   }
 }
 
-/// The value of a cell that says whether a class or label applies: 0 or 1, or false or true as pandas writes them.
+/// Returns whether a class or label applies according to the cell. The cell contains 0 or 1, or false or true, as
+/// pandas writes them.
 std::optional<bool> flag_in(std::string_view cell) {
   if (const std::optional<double> number = csv_number(cell)) {
     return *number == 0.0 || *number == 1.0 ? std::optional(*number == 1.0) : std::nullopt;
@@ -59,7 +61,7 @@ bool has_flag_columns(const CsvTable& table) {
   });
 }
 
-/// The targets are classes if exactly one flag applies in each row, otherwise labels.
+/// The targets are classes if, in each row, exactly one flag is set. Otherwise they are labels.
 TargetKind kind_by_flags(const CsvTable& table) {
   const auto has_one = [](const CsvTable::Row& row) {
     return std::count_if(row.cells.begin() + 1, row.cells.end(), [](const std::string& c) { return *flag_in(c); }) == 1;
@@ -95,7 +97,7 @@ void check_are_quantities(const CsvTable& table, const std::string& path) {
        path, *values.begin(), *values.rbegin());
 }
 
-/// The kind of target that the cells show. `path`: name of the file in messages.
+/// Returns the kind of target that the cells show. `path`: name of the file in messages.
 TargetKind kind_by_cells(const CsvTable& table, const std::string& path) {
   if (has_flag_columns(table)) return kind_by_flags(table);
   if (table.header.size() > 2) {
@@ -172,7 +174,7 @@ class TargetLister {
     }
   }
 
-  /// The names of the columns after the path. Errors: data (two names are equal).
+  /// Returns the names of the columns after the path. Errors: data (two names are equal).
   std::vector<std::string> column_names() const {
     std::vector<std::string> names(table_.header.begin() + 1, table_.header.end());
     for (std::string& name : names) name = csv_trimmed(name);

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr int version = 1;
 constexpr std::size_t max_file_bytes = std::size_t{64} << 20;
 
-/// Reads the task and, for a regression, the scales. Descriptions of classifications lack these members.
+/// Reads the task and, for a regression, the scales. The description of a classification has neither.
 void parse_task(const nlohmann::json& json, DatasetInfo& form) {
   form.target = target_of_task(json.at("task").get<std::string>()).value();
   if (form.target != TargetKind::numbers) return;

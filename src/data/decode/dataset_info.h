@@ -21,11 +21,11 @@ namespace carillon {
 /// JPEG or PNG files with targets.
 struct DatasetInfo {
   ExampleKeys keys = {.image = "image/encoded", .label = "image/class/label"};
-  std::int64_t first_label = 1;  ///< number by which the records mean class 0 or label 0; only for
+  std::int64_t first_label = 1;  ///< the number in a record that means class 0 or label 0; only for
                                  ///< TargetKind::class_index and TargetKind::labels
   std::vector<std::string>
       classes;  ///< names of the classes, labels or numbers; classes and labels are in the order of their label numbers
-  Colour background = {};  ///< colour behind pixels that were transparent before the conversion
+  Colour background = {};  ///< colour that replaced transparent pixels in the conversion
   TargetKind target = TargetKind::class_index;
   /// [number], computed from the training records. Empty except for TargetKind::numbers.
   std::vector<NumberScale> scales = {};
@@ -40,8 +40,8 @@ struct DatasetInfo {
 /// The feature that holds the numbers of a regression.
 inline constexpr const char* numbers_key = "image/numbers";
 
-/// A kind of target and the name of its task in options and files. `word`, `words`: the words for one output and for
-/// several outputs in messages.
+/// A kind of target and the name of its task in options and files. `word` and `words` mean one output and several
+/// outputs in messages.
 struct NamedTask {
   TargetKind target;
   std::string_view task, word, words;
@@ -54,10 +54,10 @@ std::string_view task_name(TargetKind target);
 std::string_view target_word(TargetKind target);
 /// "classes", "labels" or "numbers".
 std::string_view target_words(TargetKind target);
-/// The kind of target of the task with this name; nullopt if there is no such task.
+/// Returns the kind of target of the task with this name, or nullopt if there is no such task.
 std::optional<TargetKind> target_of_task(std::string_view task);
 
-/// The name of the class with this label, or the label itself as text if `info` does not contain its name.
+/// Returns the name of the class with this label. If `info` does not contain a name, returns the label as text.
 std::string class_text(std::int64_t label, const std::optional<DatasetInfo>& info);
 
 inline constexpr const char* dataset_info_name = "records.json";
@@ -69,18 +69,19 @@ inline constexpr std::size_t max_classes = 100'000;
 std::vector<NumberScale> scales_from(std::span<const double> means, std::span<const double> deviations,
                                      std::size_t count);
 
-/// Reads the description in `directory`; empty if there is none. Errors: data (the contents of the file are not a
-/// description), io.
+/// Reads the description in `directory`, or returns an empty result if there is none. Errors: data (the contents of the
+/// file are not a description), io.
 std::optional<DatasetInfo> read_dataset_info(const std::filesystem::path& directory);
 
-/// The description of the files that match `patterns`; empty if none of their directories has a description. Errors: as
-/// Dataset::open for patterns; as read_dataset_info; data (the directories' descriptions differ).
+/// Returns the description of the files that match `patterns`, or an empty result if none of their directories has a
+/// description. Errors: as Dataset::open for patterns; as read_dataset_info; data (the directories' descriptions
+/// differ).
 std::optional<DatasetInfo> dataset_info_of_files(std::span<const std::string> patterns);
 
 /// Checks that read_dataset_info would accept the file that make_dataset_info writes for `info`. Errors: data.
 void check_dataset_info(const DatasetInfo& info);
-/// Writes records.json, and labels.txt with one class per line. The files are complete, and have temporary names until
-/// they are published. Errors: io; as check_dataset_info.
+/// Writes records.json, and labels.txt with one class per line. The written files are complete, and have temporary
+/// names until another function publishes them. Errors: io; as check_dataset_info.
 std::vector<std::unique_ptr<NewFile>> make_dataset_info(const std::filesystem::path& directory,
                                                         const DatasetInfo& info);
 

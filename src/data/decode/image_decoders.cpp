@@ -29,16 +29,16 @@ class GreyDecoder final : public LabelledImageDecoder {
 ///
 /// In natural images, vertical neighbours have similar values. Their distance in bytes is `width` in CHW and `width *
 /// channels` in HWC. With D(n) = mean |x[i + n] - x[i]|, the ratio D(width * channels) / D(width) is high in CHW and
-/// low in HWC. On the 10,000 images of CIFAR-10's data_batch_1, the ratio is 2.1 in CHW (lowest for a single image:
-/// 1.17) and 0.29 in HWC (highest: 0.95).
+/// low in HWC. For the 10,000 images of CIFAR-10's data_batch_1, the mean ratio is 2.1 in CHW and 0.29 in HWC. The
+/// lowest ratio of a single image in CHW is 1.17; the highest in HWC is 0.95.
 class ChannelOrder {
  public:
   explicit ChannelOrder(const ImageShape& shape);
 
   void add(std::span<const std::uint8_t> image);
 
-  /// True if the added images together look interleaved. False if they look planar, or if they show no difference
-  /// (noise, uniform images).
+  /// True if the added images together look interleaved. False if they look planar. Also false if they show no
+  /// difference, as with noise or uniform images.
   bool seems_interleaved() const;
 
  private:
@@ -46,7 +46,7 @@ class ChannelOrder {
   double planar_distance_ = 0.0, interleaved_distance_ = 0.0;
 };
 
-/// D(offset), as defined at ChannelOrder.
+/// Returns D(offset), as defined at ChannelOrder.
 double mean_distance(std::span<const std::uint8_t> image, std::size_t offset) {
   std::uint64_t sum = 0;
   for (std::size_t i = offset; i < image.size(); ++i)
@@ -134,7 +134,8 @@ class PictureDecoder final : public LabelledImageDecoder {
     const std::int64_t height = image_shape().height, width = image_shape().width;
     if (!decoding_.distorts) return fitted_view(picture, decoding_.fit, decoding_.shorter, height, width);
     PhiloxDraws draws(decoding_.seed, RandomPurpose::cropping, position);
-    const bool is_drawn = draws.below(2) == 1;  // always drawn, so that the crops do not depend on `mirrors`
+    const bool is_drawn = draws.below(2) == 1;  // draws this number even if it is not needed, so that the crops do not
+                                                // depend on `mirrors`
     PictureView view = random_view(picture, decoding_.fit, decoding_.crop, draws, height, width);
     view.mirrored = is_drawn && decoding_.mirrors;
     return view;

@@ -50,8 +50,8 @@ constexpr FileKind file_kinds[] = {{"\x89PNG", "PNG"}, {"\xFF\xD8\xFF", "JPEG"},
 
 constexpr std::size_t cifar10_source_record_bytes = 3073;
 
-/// Guesses the format of an image from its first bytes and length. Returns, for example, ": looks like a PNG file";
-/// empty if the format is unknown.
+/// Guesses the format of an image from its first bytes and length. Returns, for example, ": looks like a PNG file", or
+/// an empty text if the format is unknown.
 std::string describe_image_form(std::span<const std::uint8_t> image) {
   const std::string_view text(reinterpret_cast<const char*>(image.data()), image.size());
   for (const FileKind& kind : file_kinds)

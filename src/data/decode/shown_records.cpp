@@ -54,7 +54,7 @@ std::vector<std::string> picture_names(std::span<const std::string> files, std::
 
 namespace {
 
-/// A record format, recognised by the name of its image feature.
+/// A record format. The program recognises it by the name of its image feature.
 struct Form {
   ExampleKeys keys;
   std::int64_t side = 0, channels = 0;  ///< shape of raw pixels; 0: the feature holds an image file
@@ -78,7 +78,7 @@ SheetTile tile_of_planes(std::span<const std::uint8_t> planes, const Form& form)
   return tile;
 }
 
-/// Decodes an image file and reduces it to the tile size if it is larger.
+/// Decodes an image file. If the image is larger than a tile, reduces it to the tile size.
 SheetTile tile_of_file(std::span<const std::uint8_t> file, ViewMemory& memory) {
   const PictureInfo info = picture_info(file);
   const std::int64_t longest = std::max({info.height, info.width, sheet_tile_side});
@@ -103,7 +103,7 @@ const Form& form_of(std::span<const std::uint8_t> record) {
        forms[2].keys.image);
 }
 
-/// The classes, labels or numbers of a record.
+/// Returns the classes, labels or numbers of a record as text.
 std::string target_text(const ExampleValues& values, const std::optional<DatasetInfo>& set) {
   std::vector<std::string> texts;
   for (const std::int64_t label : values.integers) texts.push_back(class_text(label, set));

@@ -11,19 +11,20 @@
 
 namespace carillon {
 
-/// The feature that holds the name: bytes, one value. tfrecord_convert images and the scripts for ImageNet write it.
+/// The feature that holds the picture's name: bytes, one value. tfrecord_convert images and the scripts for ImageNet
+/// write it.
 inline constexpr const char* picture_name_feature = "image/filename";
 
-/// The picture names of these records (ascending record numbers over all files). The name is empty if the record has no
-/// such feature, or if there is no record with this number. Calls `heartbeat` once per record. Errors: as RecordReader;
-/// data (a damaged record).
+/// Returns the picture names of these records (ascending record numbers over all files). A name is empty if the record
+/// has no name feature, or if no record has this number. Calls `heartbeat` once per record. Errors: as RecordReader;
+/// data (a record is damaged).
 std::vector<std::string> picture_names(
     std::span<const std::string> files, std::span<const std::size_t> records,
     const std::function<void()>& heartbeat = [] {});
 
 /// Shows up to `count` records, spread over the files, in file order, with class names if records.json has them.
-/// Supports JPEG and PNG files and the MNIST and CIFAR-10 formats. Errors: as RecordReader; data (a record of another
-/// format, with file, record and cause; no records).
+/// Supports JPEG and PNG files and the MNIST and CIFAR-10 formats. Errors: as RecordReader; data (a record has another
+/// format; there are no records). The message names file, record and cause.
 Picture record_sheet(const std::vector<std::string>& files, std::size_t count);
 
 }  // namespace carillon

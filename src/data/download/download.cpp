@@ -29,13 +29,13 @@ namespace fs = std::filesystem;
 constexpr long ok = 200, partial_content = 206, range_not_satisfiable = 416;
 constexpr std::size_t max_tag_bytes = 1024;
 
-/// A failure after which a later attempt may succeed.
+/// The exception for a failure after which a later attempt may succeed.
 struct Interrupted {
   std::string cause;
 };
 
-/// The value in the header line `line` ("Name: value\r\n"); nullopt if the line has another name than `name` (in lower
-/// case).
+/// Returns the value in the header line `line` ("Name: value\r
+/// "). Returns nullopt if the line does not have the name `name` (in lower case).
 std::optional<std::string> header_value(std::string_view line, std::string_view name) {
   if (line.size() <= name.size() || line[name.size()] != ':') return std::nullopt;
   const auto in_lower_case = [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); };
@@ -50,16 +50,17 @@ struct Headers {
   std::string etag, last_modified, content_range;
 
   void add(std::string_view line) {
-    if (line.starts_with("HTTP/")) *this = {};  // starts again for each response, for example after a redirection
+    if (line.starts_with("HTTP/")) *this = {};  // a new response clears the headers, for example after a redirection
     if (const auto value = header_value(line, "etag")) etag = *value;
     if (const auto value = header_value(line, "last-modified")) last_modified = *value;
     if (const auto value = header_value(line, "content-range")) content_range = *value;
   }
-  /// The value for If-Range; empty if there is none. A weak ETag is not used, because it does not promise equal bytes.
+  /// Returns the value for If-Range, or an empty text if there is none. Does not use a weak ETag, because it does not
+  /// promise equal bytes.
   std::string validator() const { return !etag.empty() && !etag.starts_with("W/") ? etag : last_modified; }
 };
 
-/// The numbers in "bytes 100-199/200" and "bytes */200".
+/// Returns the numbers in "bytes 100-199/200" or "bytes */200".
 struct ContentRange {
   std::optional<std::uint64_t> first, total;
 
@@ -91,7 +92,7 @@ class Part {
     }
     bytes_ = stamp_of(file_, path_.string()).bytes;
   }
-  Part(const Part&) = delete;  // the destructor of a copy would remove the file
+  Part(const Part&) = delete;  // not copyable: the destructor of a copy would remove the file
   Part& operator=(const Part&) = delete;
   /// Removes an empty part, which the next attempt could not resume.
   ~Part() {
@@ -102,14 +103,15 @@ class Part {
   const fs::path& path() const { return path_; }
   std::uint64_t bytes() const { return bytes_; }
 
-  /// The stored validator of the part; empty if there is none.
+  /// Returns the stored validator of the part, or an empty text if there is none.
   std::string tag() const {
     std::string text(max_tag_bytes, '\0');
     std::size_t count = 0;
     const Descriptor file = open_predictable(tag_path_, O_RDONLY);
     if (!file || read_all(file.get(), std::as_writable_bytes(std::span(text)), count) != 0) return {};
     text.resize(count);
-    return is_printable(text) ? text : std::string();  // the tag becomes the value of a header
+    return is_printable(text) ? text : std::string();  // the check is necessary, because the tag becomes the value of a
+                                                       // header
   }
 
   /// Removes the contents. Data that are written later belong to the version of the file with this validator.
@@ -119,7 +121,7 @@ class Part {
     if (tag.empty() || tag.size() > max_tag_bytes) {
       remove_file(tag_path_);
     } else {
-      // If the tag is written only partly, it does not match, and the server sends the whole file again.
+      // If the tag was written only partly, it does not match, and the server sends the whole file again.
       const Descriptor file = open_predictable(tag_path_, O_WRONLY | O_CREAT | O_TRUNC, tag_path_.string());
       if (const int error = write_all(file.get(), std::as_bytes(std::span(tag)))) fail_to_write(error);
     }
@@ -161,7 +163,7 @@ void initialise_curl() {
   check(result == CURLE_OK, "libcurl cannot be initialised");
 }
 
-/// One request. libcurl calls its functions while the response arrives.
+/// One request. libcurl calls the functions of this class while the response arrives.
 class Request {
  public:
   Request(const std::string& address, Part& part, const DownloadSettings& settings)
@@ -185,7 +187,7 @@ class Request {
     return static_cast<Request*>(self)->guarded(
         size * count, [&](Request& request) { request.take(std::as_bytes(std::span(data, size * count))); });
   }
-  /// Keeps exceptions until libcurl has returned.
+  /// Stores exceptions until libcurl has returned.
   template <typename Action>
   std::size_t guarded(std::size_t bytes, const Action& action) noexcept {
     try {
@@ -202,7 +204,7 @@ class Request {
     curl_easy_getinfo(curl_.get(), CURLINFO_RESPONSE_CODE, &code);
     return code;
   }
-  /// At the first byte of the body, decides at which position of the file the body begins.
+  /// Called for the first byte of the body. Determines the position in the file at which the body begins.
   void begin_body();
   void take(std::span<const std::byte> bytes);
   void check_size(std::uint64_t bytes) const {
@@ -221,8 +223,8 @@ class Request {
   std::array<char, CURL_ERROR_SIZE> error_{};
   std::uint64_t offset_ = 0;  // position of the first requested byte
   Headers headers_;
-  bool has_begun_ = false;   // whether the body has begun
-  bool is_stored_ = false;   // whether the body is appended to the part
+  bool has_begun_ = false;   // true: the body has begun
+  bool is_stored_ = false;   // true: the body is appended to the part
   std::uint64_t total_ = 0;  // size of the whole file; 0: unknown
   std::exception_ptr exception_;
 };
@@ -278,7 +280,7 @@ void Request::begin_body() {
 
 void Request::take(std::span<const std::byte> bytes) {
   if (!has_begun_) begin_body();
-  if (!is_stored_) return;  // the body is an error page
+  if (!is_stored_) return;  // not stored, because the body is an error page
   check_size(part_.bytes() + bytes.size());
   part_.append(bytes);
   settings_.progress(part_.bytes(), total_);

@@ -1,5 +1,5 @@
-// Downloads: fetches a file over HTTP or HTTPS, and the published files of a dataset with the checksums of their
-// contents.
+// Downloads: fetches a file over HTTP or HTTPS. Also fetches the published files of a dataset and compares the
+// checksums of their contents.
 #pragma once
 
 #include <openssl/evp.h>
@@ -23,27 +23,29 @@ namespace carillon {
 //
 // The file has the name PATH.part until it is complete, checked and synced. PATH.part.tag holds the validator of the
 // part (RFC 9110, section 8.8): the server's ETag or Last-Modified. A resumed request has the headers Range and
-// If-Range, so the server sends the rest if its file is still the same. Otherwise the server sends the whole file.
+// If-Range. If the server's file is still the same, the server sends only the rest. Otherwise it sends the whole file.
 
 struct DownloadSettings {
   int tries = 5;                          ///< the download fails after this many attempts in a row without a new byte
-  std::chrono::milliseconds pause{1000};  ///< pause before the second attempt; doubles with each further attempt
-  std::chrono::seconds connect_timeout{30};  ///< limit for the connection, in each attempt
-  std::chrono::seconds stall_timeout{60};    ///< limit for the time without a new byte, in each attempt
+  std::chrono::milliseconds pause{1000};  ///< pause before the second attempt; the pause doubles with each further
+                                          ///< attempt
+  std::chrono::seconds connect_timeout{30};  ///< time limit for the connection, in each attempt
+  std::chrono::seconds stall_timeout{60};    ///< longest time without a new byte, in each attempt
   std::uint64_t max_bytes = std::uint64_t{1} << 30;
-  /// Called after each piece with the number of bytes on the disk and the size of the file (0 if the server does not
-  /// state the size).
+  /// Called after each piece. The arguments are the number of bytes on the disk and the size of the file (0 if the
+  /// server does not state the size).
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = [](std::uint64_t, std::uint64_t) {};
   /// Receives a line before each further attempt.
   std::function<void(const std::string& text)> note = [](const std::string&) {};
 };
 
-/// Fetches `address` to `path`; creates the folder of `path` if it is missing. When the part is complete,
-/// `check_contents(part)` is called; it throws Error(data) if the contents are wrong. A resumed part with wrong
-/// contents is fetched again from its beginning. A file with wrong contents is removed. An incomplete part stays, and
-/// the next call resumes it. After a lost connection, or a status such as 503, tries again. Errors that name the
-/// address: no_input (status 404 or 410), io (no connection, another status), data (wrong contents, more than
-/// max_bytes). Errors that name the file: io (for example a full disk); usage (another process downloads it).
+/// Fetches `address` to `path`; creates the folder of `path` if it is missing. When the part is complete, calls
+/// `check_contents(part)`, which throws Error(data) if the contents are wrong. If a resumed part has wrong contents,
+/// fetches the file again from its beginning. Removes a complete file with wrong contents. An incomplete part stays,
+/// and the next call resumes it. After a lost connection, or a status such as 503, tries again. Errors that name the
+/// address: no_input (the status is 404 or 410), io (there is no connection, or the server returns another status),
+/// data (the contents are wrong, or have more than max_bytes bytes). Errors that name the file: io (for example, the
+/// disk is full); usage (another process downloads the file).
 void download(const std::string& address, const std::filesystem::path& path,
               const std::function<void(const std::filesystem::path& part)>& check_contents,
               const DownloadSettings& settings = {});
@@ -56,7 +58,7 @@ class Sha256 {
   Sha256();
 
   void update(std::span<const std::byte> bytes);
-  /// The checksum as 64 hexadecimal digits. Call it once, after the last `update`.
+  /// Returns the checksum as 64 hexadecimal digits. Call it once, after the last `update`.
   std::string digits();
 
  private:
@@ -86,12 +88,12 @@ const PublishedSet& published_mnist();
 const PublishedSet& published_cifar10();
 
 /// Compares the checksums of the decompressed contents. The compressed bytes may differ, because a mirror may have
-/// compressed the files again. Errors: data (other contents, damage), io.
+/// compressed the files again. Errors: data (the contents differ, or the file is damaged), io.
 void check_published_contents(const std::filesystem::path& path, const PublishedFile& file);
 
 struct SetDownload {
-  std::string mirror = {};         ///< address of another folder with the files; empty: the published one
-  DownloadSettings transfer = {};  ///< settings of each download; `progress` is not used
+  std::string mirror = {};         ///< address of another folder with the files; empty: use the published address
+  DownloadSettings transfer = {};  ///< settings of each download; its `progress` is not used
   /// Like DownloadSettings::progress, but also receives the name of the file.
   std::function<void(const std::string& name, std::uint64_t done, std::uint64_t total)> progress =
       [](const std::string&, std::uint64_t, std::uint64_t) {};

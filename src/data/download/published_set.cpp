@@ -36,7 +36,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t max_contents_bytes = std::uint64_t{1} << 30;  // limit for decompressed contents
+constexpr std::uint64_t max_contents_bytes = std::uint64_t{1} << 30;  // size limit of decompressed contents
 
 std::string sha256_of(SourceFile& file) {
   Sha256 sum;
@@ -52,7 +52,7 @@ std::string sha256_of(SourceFile& file) {
   return sum.digits();
 }
 
-/// The checksums of the archive's files, by name without folders.
+/// Returns the checksums of the archive's files, by file name without folders.
 std::map<std::string, std::string, std::less<>> sha256_of_members(const std::string& path) {
   std::map<std::string, std::string, std::less<>> sums;
   ArchiveReader archive(path, max_contents_bytes);
@@ -66,8 +66,8 @@ std::map<std::string, std::string, std::less<>> sha256_of_members(const std::str
   return sums;
 }
 
-/// The path of the file in the folder, under one of the names that the converter reads; empty if the folder lacks the
-/// file.
+/// Returns the path of the file in the folder, under one of the names that the converter reads. Returns an empty path
+/// if the folder does not contain the file.
 fs::path find_file(const fs::path& folder, const PublishedFile& file) {
   for (const std::string_view name : {file.other_name, file.name}) {
     std::error_code error;

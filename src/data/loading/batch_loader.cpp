@@ -24,7 +24,7 @@ namespace carillon {
 /// What a batch contains.
 enum class BatchForm {
   whole,
-  records,  ///< only record numbers, if the dataset is in memory; otherwise as `whole`
+  records,  ///< only record numbers, if the dataset is in memory; otherwise as for `whole`
 };
 
 /// The source of the batches of a BatchLoader: a dataset in memory, or threads that decode ahead.
@@ -43,8 +43,8 @@ class BatchSource {
 
 namespace {
 
-/// Batches of a dataset in memory: pointers into the dataset. Each record is checked just before it is used, so that no
-/// memory error in the dataset reaches a step.
+/// Batches of a dataset in memory: pointers into the dataset. Checks each record just before its use, so that no memory
+/// error in the dataset reaches a step.
 class CachedSource final : public BatchSource {
  public:
   CachedSource(const Dataset& dataset, SampleOrder order, const StreamSlice& slice)
@@ -88,15 +88,15 @@ class CachedSource final : public BatchSource {
 /// A thread that reads the windows of a stream (SampleOrder) sequentially before their records are decoded.
 ///
 /// The thread brings file contents into the page cache. A parallel file system then gets large sequential reads, and
-/// the decoding threads find most records in memory. This thread reads the records of this process's part of the
-/// window; other processes of the host read the other parts. Requires free memory for two windows.
+/// the decoding threads find most records in memory. This thread reads the part of the window that belongs to this
+/// process; other processes of the host read the other parts. Requires free memory for two windows.
 class ReadAhead {
  public:
   /// Starts with the window of `position`. `dataset` must outlive the object; `order` must have windows.
   ReadAhead(const Dataset& dataset, SampleOrder order, std::uint64_t position, const ReadingPart& part);
 
   /// Waits until the window of `position` is read, then allows the next window to be read. `position` must not decrease
-  /// from call to call. The position must belong to the same share as the position that was passed to the constructor.
+  /// from call to call. `position` must belong to the same share as the position that was passed to the constructor.
   void await(std::uint64_t position, const std::stop_token& stop);
   /// Counter that increases while the thread makes progress. Thread-safe.
   std::uint64_t progress() const { return pieces_read_.load(std::memory_order_relaxed); }
@@ -114,9 +114,9 @@ class ReadAhead {
   std::condition_variable_any changed_;
   SampleOrder::Window next_;  // the window to read next
   const std::uint64_t share_;
-  // In samples: end of the last window that was read, and end of the last window that may be read.
+  // In samples: the end of the last window that was read, and the end of the last window that the thread may read.
   std::uint64_t read_end_, wanted_end_;
-  std::jthread thread_;  // last member, because it uses the members above
+  std::jthread thread_;  // last member, because the thread uses the members above
 };
 
 ReadAhead::ReadAhead(const Dataset& dataset, SampleOrder order, std::uint64_t position, const ReadingPart& part)
@@ -160,7 +160,7 @@ void ReadAhead::run(const std::stop_token& stop) {
     try {
       fetch(stop);
     } catch (const std::exception&) {
-      // Ignored: the decoding thread finds the same error and reports it.
+      // The error is ignored: the decoding thread finds the same error and reports it.
     }
     {
       const std::lock_guard lock(mutex_);
@@ -180,7 +180,7 @@ struct Slot {
   BatchPlan::Samples samples{};
   Batch batch;
   std::exception_ptr error;  // set if decoding failed
-  bool is_ready = false;     // guarded by the source's mutex
+  bool is_ready = false;     // the source's mutex guards this
 
   Slot(std::size_t batch_size, const Dataset& dataset)
       : pixels(batch_size * dataset.image_bytes()),
@@ -212,9 +212,9 @@ void Slot::decode(const Dataset& dataset) {
            .padding = batch_size - samples.valid_count};
 }
 
-/// Decodes batches ahead of use into a ring of slots: batch n uses slot n modulo the slot count. Threads claim batches
-/// in order and stop claiming after an error, so all batches before the first error are decoded. The batch returned
-/// last keeps its slot until the next call.
+/// Decodes batches before they are used. A batch has a slot in a ring: batch n uses slot n modulo the slot count.
+/// Threads claim batches in order and stop claiming after an error, so all batches before the first error are decoded.
+/// The batch returned last keeps its slot until the next call.
 class PrefetchSource final : public BatchSource {
  public:
   PrefetchSource(const Dataset& dataset, SampleOrder order, const StreamSlice& slice, const PrefetchSettings& settings)
@@ -247,7 +247,8 @@ class PrefetchSource final : public BatchSource {
 
  private:
   static std::size_t count_slots(const PrefetchSettings& settings, std::size_t batch_bytes) {
-    constexpr std::size_t spare_slots = 3;  // decoded batches that wait while each thread decodes another batch
+    constexpr std::size_t spare_slots = 3;  // number of decoded batches that wait while each thread decodes another
+                                            // batch
     if (settings.bytes > 0) return std::max<std::size_t>(settings.bytes / batch_bytes, 2);
     return static_cast<std::size_t>(settings.thread_count) + spare_slots;
   }
@@ -276,7 +277,7 @@ class PrefetchSource final : public BatchSource {
     }
   }
 
-  /// Slot of the next batch, with its sample numbers set; null if no batch remains.
+  /// Returns the slot of the next batch, with its sample numbers set. Returns null if no batch remains.
   Slot* claim() {
     const std::lock_guard claiming(claim_mutex_);
     if (!plan_.has_next()) return nullptr;
@@ -293,7 +294,7 @@ class PrefetchSource final : public BatchSource {
     return &slot;
   }
 
-  /// Runs `work` for a slot's batch, unless the batch has failed already.
+  /// Runs `work` for the batch of a slot. Does nothing if the batch has already failed.
   template <typename Work>
   static void attempt(Slot& slot, const Work& work) {
     if (slot.error) return;
@@ -308,7 +309,7 @@ class PrefetchSource final : public BatchSource {
   std::function<void()> heartbeat_;
   std::vector<Slot> slots_;
 
-  std::mutex claim_mutex_;  // lock before mutex_; guards the four members below
+  std::mutex claim_mutex_;  // lock it before mutex_; it guards the four members below
   BatchPlan plan_;
   std::size_t batch_size_;
   std::optional<ReadAhead> read_ahead_;
@@ -317,13 +318,13 @@ class PrefetchSource final : public BatchSource {
   std::mutex mutex_;  // guards the members below
   std::condition_variable_any changed_;
   std::uint64_t given_back_ = 0;  // number of batches that the caller no longer uses
-  bool is_given_ = false;         // whether the caller uses batch number `given_back_`
+  bool is_given_ = false;         // true: the caller uses batch number `given_back_`
   bool has_failed_ = false;
 
   std::stop_source stop_;
   std::vector<std::jthread> threads_;
-  // Last member, so it is destroyed first. Its destructor requests the stop before the threads are joined, even if a
-  // thread could not be started.
+  // Last member, so that it is destroyed first. Its destructor requests the stop before the threads are joined, even if
+  // a thread could not be started.
   struct StopAtEnd {
     std::stop_source& stop;
     ~StopAtEnd() { stop.request_stop(); }

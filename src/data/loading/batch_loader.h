@@ -1,9 +1,10 @@
 // BatchLoader: loads the batches of one rank in stream order. Training reads an endless stream; an evaluation reads a
 // part of the dataset.
 //
-// Global step s uses the stream positions [start + s*G, start + (s+1)*G) with G = global batch. The rank's batch starts
-// at offset `tower_offset` in this range. If the dataset is in memory, a batch is a list of pointers into it, without
-// copies. Otherwise threads decode batches ahead of use; the batches and errors are the same for any number of threads.
+// Global step s uses the stream positions [start + s*G, start + (s+1)*G). G is the global batch. The rank's batch
+// starts at offset `tower_offset` in this range. If the dataset is in memory, a batch is a list of pointers into it,
+// without copies. Otherwise threads decode batches before they are used. The batches and errors do not depend on the
+// number of threads.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +41,7 @@ class BatchPlan {
         end_(slice.end) {}
 
   bool has_next() const { return first_ < end_; }
-  /// Stream position of the next batch's last sample. Requires has_next().
+  /// Returns the stream position of the next batch's last sample. Requires has_next().
   std::uint64_t last_position(std::size_t batch_size) const {
     return std::min<std::uint64_t>(first_ + batch_size, end_) - 1;
   }
@@ -63,8 +64,8 @@ class BatchPlan {
   std::uint64_t first_, step_, end_;
 };
 
-/// The part of a window's records (SampleOrder) that this process reads from the files, if several processes of one
-/// host divide the reading.
+/// The part of a window's records (SampleOrder) that this process reads from the files. Several processes of one host
+/// can divide the reading.
 struct ReadingPart {
   std::size_t number = 0, count = 1;
 };
@@ -93,20 +94,20 @@ class BatchLoader {
   /// True if the slice has another batch.
   bool has_next() const { return next_first_ < end_; }
 
-  /// Returns the next step's batch, valid until the next call. If fewer samples than a batch are left in the slice, the
-  /// batch repeats the last sample and sets Batch::padding. Requires has_next(). Errors: as Dataset::read. If a batch
-  /// contains a faulty record, the call that requests this batch throws, and so does every later call.
+  /// Returns the next step's batch, which is valid until the next call. If fewer samples than a batch are left in the
+  /// slice, the batch repeats the last sample and sets Batch::padding. Requires has_next(). Errors: as Dataset::read.
+  /// If a batch contains a faulty record, the call that requests this batch throws, and so does every later call.
   const Batch& next();
-  /// Returns the next step's batch like `next`. But if the dataset is in memory, the batch has record numbers instead
-  /// of images and targets.
+  /// As `next`, with one difference: if the dataset is in memory, the batch has record numbers instead of images and
+  /// targets.
   const Batch& next_by_records();
-  /// The last returned batch, with images and targets.
+  /// Returns the batch that was returned last, with images and targets.
   const Batch& whole();
 
  private:
   const Batch& next(BatchForm form);
 
-  // Two stream positions, and the number by which next_first_ increases per step.
+  // The members are two stream positions, and the number by which next_first_ increases per step.
   std::uint64_t next_first_, end_, global_batch_;
   std::unique_ptr<BatchSource> source_;
 };

@@ -42,19 +42,19 @@ struct Dataset::Storage {
   std::uint32_t fingerprint = 0;
   bool in_memory = false;
 
-  // If in memory: all images, consecutive, and their targets.
+  // Only if the dataset is in memory: all images, one after the other, and their targets.
   PageArray images;
   std::vector<std::byte> targets;
   std::vector<std::uint32_t> checksums;  // for each record, the result of checksum_of directly after decoding
 
-  std::optional<RecordIndex> index;              // exists only if the dataset is not in memory
-  std::function<void(const std::string&)> warn;  // receives the errors of skipped records; null: no skipping
+  std::optional<RecordIndex> index;              // exists only if the records are not in memory
+  std::function<void(const std::string&)> warn;  // receives the errors of skipped records; null: no record is skipped
   mutable std::mutex skipping;                   // guards `skipped`
   mutable std::set<std::size_t> skipped;
 
   bool load(std::span<const std::string> paths, std::uint64_t limit_bytes);
   void make_index(const std::vector<std::string>& paths, FileIndex known);
-  /// Destination of a decoded record.
+  /// The memory to which a record is decoded.
   struct Sample {
     std::span<std::uint8_t> image;
     std::span<std::byte> target;
@@ -69,8 +69,7 @@ struct Dataset::Storage {
     const std::span image(images.data() + i * image_bytes, image_bytes);
     return crc32c(std::span(targets).subspan(i * target_bytes, target_bytes), crc32c(std::as_bytes(image)));
   }
-  /// Call it directly after a record has been appended and decoded, because the record is then still in the processor's
-  /// cache.
+  /// Call it directly after a record has been appended and decoded: the record is then still in the processor's cache.
   void seal_last() { checksums.push_back(checksum_of(checksums.size())); }
   void read(std::size_t i, std::uint64_t position, const Sample& sample) const;
   void read_target(std::size_t i, std::span<std::byte> target) const;
@@ -81,7 +80,7 @@ struct Dataset::Storage {
 
 namespace {
 
-/// Calls `decode`, and adds the record's place to its errors.
+/// Calls `decode`. If it throws, adds the place of the record to the error.
 template <typename Decode>
 void name_record_in_errors(const std::string& path, const Record& record, const Decode& decode) {
   try {
@@ -155,7 +154,7 @@ void Dataset::Storage::make_index(const std::vector<std::string>& paths, FileInd
 
 namespace {
 
-/// Estimates whether the decoded dataset needs at most `limit_bytes`, from the mean length of the first records.
+/// Estimates from the mean length of the first records whether the decoded dataset needs at most `limit_bytes`.
 bool seems_to_fit(std::span<const std::string> paths, std::size_t decoded_bytes, std::uint64_t limit_bytes) {
   constexpr std::uint64_t max_sample_count = 64;
   std::uint64_t file_bytes = 0, sample_count = 0, sample_bytes = 0;
@@ -171,12 +170,12 @@ bool seems_to_fit(std::span<const std::string> paths, std::size_t decoded_bytes,
   return file_bytes / (sample_bytes / sample_count) <= limit_bytes / decoded_bytes;
 }
 
-/// True if the error means a damaged record, which may be skipped.
+/// True if the error means that a record is damaged, so that the record may be skipped.
 bool is_damage(const Error& error) {
   return error.code() == ExitCode::data && dynamic_cast<const FileChangedError*>(&error) == nullptr;
 }
 
-/// Maximum size of the decoded dataset in this process, in bytes.
+/// Returns the maximum size of the decoded dataset in this process, in bytes.
 std::uint64_t cache_limit(CacheMode cache, int local_rank_count) {
   if (cache != CacheMode::automatic) return no_limit;
   return available_memory_bytes() / 2 / static_cast<unsigned>(local_rank_count);
@@ -273,7 +272,7 @@ bool Dataset::in_memory() const { return storage_->in_memory; }
 std::uint32_t Dataset::fingerprint() const { return storage_->fingerprint; }
 
 float Dataset::density() const {
-  constexpr std::size_t max_records = 256, max_bytes = std::size_t{1} << 20;  // takes less than a millisecond
+  constexpr std::size_t max_records = 256, max_bytes = std::size_t{1} << 20;  // needs less than a millisecond
   const std::size_t record_count = std::min(size(), std::clamp<std::size_t>(max_bytes / image_bytes(), 1, max_records));
   std::vector<std::uint8_t> image(image_bytes());
   std::vector<std::byte> target(target_bytes());

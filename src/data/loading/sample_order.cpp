@@ -21,7 +21,7 @@ void shuffle(std::span<std::uint32_t> numbers, PhiloxDraws& draws) {
     std::swap(numbers[left - 1], numbers[draws.below(left)]);
 }
 
-/// 0, 1, ..., count - 1.
+/// Returns 0, 1, ..., count - 1.
 std::vector<std::uint32_t> first_numbers(std::uint64_t count) {
   std::vector<std::uint32_t> numbers(count);
   std::iota(numbers.begin(), numbers.end(), 0u);
@@ -85,7 +85,7 @@ Numbers shuffled_in_windows(std::uint64_t count, std::uint64_t window, PhiloxDra
   return numbers;
 }
 
-/// Permutation of an epoch of `count` records.
+/// Returns the permutation of an epoch of `count` records.
 Numbers permutation_of(std::uint64_t count, const OrderSettings& settings, std::uint64_t key) {
   PhiloxDraws draws(settings.seed, RandomPurpose::sample_order, key);
   if (settings.window > 0) return shuffled_in_windows(count, settings.window, draws);
@@ -201,7 +201,7 @@ void SampleOrder::prepare(std::uint64_t share, std::uint64_t number) {
   coming_.key = key;
   try {
     coming_.permutation = std::async(std::launch::async, permutation_of, count, settings_, key);
-  } catch (const std::system_error&) {  // no thread is available: the permutation is computed on demand
+  } catch (const std::system_error&) {  // no thread is available, so the permutation will be computed when it is needed
   }
 }
 

@@ -28,14 +28,14 @@ bool is_gzip(std::span<const std::byte> data) {
 struct GzipStream::State {
   explicit State(ByteInput compressed) : input(std::move(compressed)), piece(max_piece_bytes) {
     constexpr int gzip_window_bits =
-        15 + 16;  // 15 is the largest window; 16 selects the header and trailer of GZIP instead of zlib
+        15 + 16;  // 15 is the largest window. Adding 16 selects GZIP's header and trailer instead of zlib's
     if (inflateInit2(&stream, gzip_window_bits) != Z_OK) throw std::bad_alloc();
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() { inflateEnd(&stream); }
 
-  /// Next compressed bytes: at least `bytes`, fewer only at the end.
+  /// Returns the next compressed bytes: at least `bytes`, or fewer at the end.
   std::span<const std::byte> peek(std::size_t bytes) {
     if (piece_end - piece_begin < bytes) {
       std::copy(piece.begin() + piece_begin, piece.begin() + piece_end, piece.begin());
@@ -48,9 +48,9 @@ struct GzipStream::State {
   static constexpr std::size_t max_piece_bytes = std::size_t{64} << 10;
   ByteInput input;
   std::vector<std::byte> piece;                // compressed bytes
-  std::size_t piece_begin = 0, piece_end = 0;  // unconsumed part of `piece`
+  std::size_t piece_begin = 0, piece_end = 0;  // the part of `piece` that is not yet consumed
   std::uint64_t consumed = 0;                  // number of compressed bytes that were consumed
-  bool in_member = false;                      // true after a member's first byte and before its trailer
+  bool in_member = false;                      // true: after a member's first byte and before its trailer
   // Message of an error that is thrown after all bytes before the damage have been returned.
   std::string damage;
   z_stream stream{};
@@ -153,7 +153,7 @@ class GzipSource final : public RecordSource {
   std::size_t read(std::span<std::byte> out) override { return stream_.read(out); }
   void pass(std::uint64_t /*bytes*/) override {}  // nothing to do, because all counted bytes are in the buffer
 
-  /// Next bytes of the file. Copies the bytes, so that zlib never touches pages of a truncated file.
+  /// Returns the next bytes of the file. Copies the bytes, so that zlib never touches pages of a truncated file.
   std::size_t next(std::span<std::byte> out) {
     const auto from = file().bytes().subspan(position_);
     const std::size_t count = std::min(out.size(), from.size());

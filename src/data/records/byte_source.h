@@ -1,4 +1,4 @@
-// Sequential sources of bytes: GzipStream decompresses GZIP data; RecordSource reads a record file, plain or GZIP.
+// Sequential sources of bytes: GzipStream decompresses GZIP data. RecordSource reads a plain or GZIP record file.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ class GzipStream {
   ~GzipStream();
 
   /// Decompresses into `out` and returns the number of bytes written. The number is less than requested only at the end
-  /// or before damage, and 0 at the end. The bytes before damage are returned first; the next call throws. Errors:
-  /// data, without the file's name; errors of the input.
+  /// or before damage, and 0 at the end. The bytes before damage are returned first; the next call throws. Errors: data
+  /// (the message does not contain the file's name); errors of the input.
   std::size_t read(std::span<std::byte> out);
 
  private:
@@ -41,20 +41,21 @@ class GzipStream {
 /// Sequential bytes of a record file; GZIP files are decompressed.
 class RecordSource {
  public:
-  static constexpr std::size_t large_piece = 256 << 10;  // fits in the L2 cache
+  static constexpr std::size_t large_piece = 256 << 10;  // this size fits in the L2 cache
   static constexpr std::size_t small_piece = 4 << 10;    // piece size for readers that skip most bytes
 
-  /// Opens the source of a record file. Errors: data, without the file's name.
+  /// Opens the source of a record file. Errors: data (the message does not contain the file's name).
   static std::unique_ptr<RecordSource> open(MappedFile file);
   virtual ~RecordSource() = default;
   RecordSource(const RecordSource&) = delete;
   RecordSource& operator=(const RecordSource&) = delete;
 
   virtual bool is_gzip() const = 0;
-  /// Returns the next bytes without consuming them: at least `bytes`, fewer only at the end of the stream. Reads the
-  /// file in pieces of about `piece_bytes`. Valid until the next call. Errors: data, without the file's name.
+  /// Returns the next bytes without consuming them: at least `bytes`, or fewer at the end of the stream. Reads the file
+  /// in pieces of about `piece_bytes`. The result is valid until the next call. Errors: data (the message does not
+  /// contain the file's name).
   std::span<const std::byte> peek(std::size_t bytes, std::size_t piece_bytes = large_piece);
-  /// The number of bytes left in the stream, at most `bytes`. Errors: as `peek`.
+  /// Counts the bytes that are left in the stream, up to `bytes`. Errors: as `peek`.
   virtual std::uint64_t count_up_to(std::uint64_t bytes) = 0;
   /// Consumes `bytes` bytes that `peek` returned or `count_up_to` counted.
   void skip(std::uint64_t bytes);
@@ -68,7 +69,7 @@ class RecordSource {
   std::size_t held() const { return end_ - begin_; }
 
  private:
-  /// Writes the next bytes of the stream to `out` and returns their number; 0 at the end.
+  /// Writes the next bytes of the stream to `out` and returns their number, which is 0 at the end.
   virtual std::size_t read(std::span<std::byte> out) = 0;
   /// Skips bytes that have been counted.
   virtual void pass(std::uint64_t bytes) = 0;

@@ -20,13 +20,13 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-// Tag bytes, field number << 3 | wire type: length-delimited (2), varint (0).
+// Bytes of tags: field number << 3 | wire type. The wire types are length-delimited (2) and varint (0).
 constexpr std::uint8_t field1_bytes = 0x0A, field2_bytes = 0x12, field3_bytes = 0x1A, field1_varint = 0x08;
 constexpr std::uint8_t varint_continues = 0x80;
 
-/// Removes `tag`, a length and that many bytes from the front of `from` and sets `body` to these bytes.
+/// Removes `tag`, a length and the bytes that the length counts from the front of `from`. Sets `body` to these bytes.
 bool take(Bytes& from, std::uint8_t tag, Bytes& body) {
-  constexpr std::size_t max_length_bytes = 4;  // for lengths up to 2^28 - 1
+  constexpr std::size_t max_length_bytes = 4;  // the code reads lengths up to 2^28 - 1
   if (from.empty() || from[0] != tag) return false;
   std::size_t length = 0;
   for (std::size_t i = 0; i < max_length_bytes && i + 1 < from.size(); ++i) {
@@ -42,7 +42,7 @@ bool take(Bytes& from, std::uint8_t tag, Bytes& body) {
   return false;
 }
 
-/// Does the same as `take`, but fails if `from` holds anything else.
+/// As `take`, but fails if `from` holds anything else.
 bool take_all(Bytes from, std::uint8_t tag, Bytes& body) { return take(from, tag, body) && from.empty(); }
 
 /// Returns true only if `packed` is a sequence of complete varints of at most 10 bytes, which is protobuf's limit.
@@ -107,7 +107,8 @@ bool is_ascii(std::string_view text) {
   return std::ranges::none_of(text, [](char c) { return (static_cast<unsigned char>(c) & 0x80) != 0; });
 }
 
-/// The image and the label of a record in the common encoding; nullopt for any other encoding, valid or not.
+/// Returns the image and the label of a record in the common encoding. Returns nullopt for any other encoding, valid or
+/// not.
 std::optional<LabelledBytes> parse_usual(Bytes record, const ExampleKeys& keys) {
   Bytes features, entry, key_bytes, feature;
   if (!take_all(record, field1_bytes, features)) return std::nullopt;
@@ -147,7 +148,7 @@ const proto::Feature& find_feature(const proto::Example& example, const std::str
   fail(ExitCode::data, "no feature '{}' (features: {})", key, describe_keys(example));
 }
 
-/// Values of feature `key`, which must have kind `wanted_kind` and exactly one value.
+/// Returns the values of feature `key`, which must have the kind `wanted_kind` and exactly one value.
 template <typename List>
 const List& single_value(const proto::Feature& feature, const List& list, const std::string& key,
                          proto::Feature::KindCase wanted_kind) {

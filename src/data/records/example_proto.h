@@ -15,20 +15,21 @@ namespace carillon {
 /// "bytes", "float", "int64", or "empty".
 std::string_view kind_name(proto::Feature::KindCase kind);
 
-/// `key`, printable on one terminal line: control characters are escaped, long keys are shortened.
+/// Returns `key` in a form that can be printed on one line of a terminal: control characters are escaped, and long keys
+/// are shortened.
 std::string printable_key(std::string_view key);
 
-/// Sorted feature names of `example`, e.g. "'label', 'pixels'"; "none" if it has none.
+/// Returns the sorted feature names of `example`, for example "'label', 'pixels'", or "none" if it has none.
 std::string describe_keys(const proto::Example& example);
 
 /// Writes the Example with its features sorted by key, so that equal input gives equal files.
 void serialise(const proto::Example& example, std::string& out);
 
-/// Parses with the generated parser. Errors: data; the text does not name file and record.
+/// Parses with the generated parser. Errors: data (the text does not name file and record).
 void parse_generated(std::span<const std::uint8_t> record, proto::Example& example);
 
-/// parse_example with the generated parser only. The function is the slow path of parse_example, and the reference for
-/// tests and the fuzzer.
+/// As parse_example, but uses only the generated parser. The function is the slow path of parse_example, and the
+/// reference for tests and the fuzzer.
 LabelledBytes parse_example_generated(std::span<const std::uint8_t> record, const ExampleKeys& keys,
                                       std::string& scratch);
 

@@ -103,7 +103,7 @@ struct sigaction earlier {};                 // action for SIGBUS that was set b
 void leave_copy(int signal, siginfo_t* info, void* /*context*/) {
   if (way_out != nullptr) siglongjmp(*way_out, 1);
   sigaction(SIGBUS, &earlier, nullptr);
-  if (info->si_code <= 0) raise(signal);  // a process sent the signal, so it would not occur again after the return
+  if (info->si_code <= 0) raise(signal);  // a process sent it: it would not occur again
 }
 
 bool catch_bus_errors() {
@@ -114,8 +114,8 @@ bool catch_bus_errors() {
   return sigaction(SIGBUS, &action, &earlier) == 0;
 }
 
-/// Copies like memcpy; returns false if the bytes no longer exist. It has no local objects with destructors, because
-/// the jump would skip them.
+/// Copies like memcpy. Returns false if the bytes no longer exist. Has no local objects with destructors, because the
+/// jump would skip these destructors.
 bool copied(const std::byte* from, std::byte* to, std::size_t count) {
   sigjmp_buf here;
   if (sigsetjmp(here, 0) != 0) {
@@ -144,7 +144,7 @@ PageArray::~PageArray() {
 }
 
 std::uint8_t* PageArray::append(std::size_t bytes) {
-  constexpr std::size_t granule = std::size_t{32} << 20;  // unit of virtual memory growth
+  constexpr std::size_t granule = std::size_t{32} << 20;  // number of bytes by which the virtual memory grows
   if (bytes > capacity_ - size_) grow(std::max(2 * capacity_, (size_ + bytes + granule - 1) / granule * granule));
   std::uint8_t* place = data_ + size_;
   size_ += bytes;
@@ -159,7 +159,7 @@ void PageArray::grow(std::size_t capacity) {
     fail(ExitCode::failed, "cannot allocate {} bytes for data: {}", capacity, errno_text(errno));
   data_ = static_cast<std::uint8_t*>(address);
   capacity_ = capacity;
-  ::madvise(data_, capacity_, MADV_HUGEPAGE);  // a hint, which kernels without huge pages refuse
+  ::madvise(data_, capacity_, MADV_HUGEPAGE);  // this is a hint; kernels without huge pages refuse it
 }
 
 }  // namespace carillon

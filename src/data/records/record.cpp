@@ -31,7 +31,7 @@ void append_value(std::string& out, T value) {
   throw Error(ExitCode::data, describe_record(path, record) + ": " + cause);
 }
 
-/// Sets data and stored_crc of `record` from `whole`, the bytes of the record including header and footer.
+/// Sets data and stored_crc of `record` from `whole`, which holds the bytes of the record including header and footer.
 void set_data(Record& record, std::span<const std::byte> whole) {
   const std::size_t length = whole.size() - record_header_bytes - record_footer_bytes;
   record.data = {reinterpret_cast<const std::uint8_t*>(whole.data()) + record_header_bytes, length};
@@ -151,7 +151,8 @@ std::uint64_t RecordReader::State::read_length(const Record& record, std::span<c
   return length;
 }
 
-/// Next bytes of the source. Adds file and record to decompression errors, which the source cannot name.
+/// Returns the next bytes of the source. The source does not know the names of file and record, so this function adds
+/// them to decompression errors.
 std::span<const std::byte> RecordReader::State::peek(const Record& record, std::size_t bytes, std::size_t piece_bytes) {
   try {
     return source->peek(bytes, piece_bytes);
@@ -163,7 +164,7 @@ std::span<const std::byte> RecordReader::State::peek(const Record& record, std::
 /// Sets number and offset of the next record, checks that all its bytes exist, and returns the length of its data.
 /// Returns nullopt after the last record.
 std::optional<std::uint64_t> RecordReader::State::next_length(Record& record, std::size_t piece_bytes) {
-  constexpr std::size_t max_hint_bytes = 64;  // enough to detect text files
+  constexpr std::size_t max_hint_bytes = 64;  // enough bytes to recognise a text file
   record = {.number = next_number, .offset = next_offset};
   const auto header = peek(record, max_hint_bytes, piece_bytes);
   if (header.empty()) {

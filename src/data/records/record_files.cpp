@@ -17,9 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The parts of a name such as train-00002-of-00004.tfrecord.
+/// The parts of a file name such as train-00002-of-00004.tfrecord.
 struct ShardName {
-  std::string before, count, after;  ///< "train-", "00004", ".tfrecord"
+  std::string before, count, after;  ///< "train-", "00004" and ".tfrecord" in this example
   std::size_t digits = 0;            ///< number of digits of the shard number
   std::uint64_t number = 0;
 
@@ -75,7 +75,7 @@ std::string record_files_hint(const fs::path& directory, std::span<const std::st
 }
 
 void check_shards_exist(std::span<const std::string> paths) {
-  // The shards by folder and by the parts of the name without the number.
+  // The shards, by folder and by the name without the shard number.
   std::map<std::tuple<fs::path, std::string, std::string, std::string>, std::pair<ShardName, std::set<std::uint64_t>>>
       sets;
   for (const std::string& path : paths) {

@@ -20,7 +20,7 @@ inline constexpr std::string_view evaluation_splits[] = {"test", "validation", "
 inline constexpr std::string_view all_splits[] = {"train", "validation", "test"};
 
 /// Checks that no shard is missing. A name such as train-00002-of-00004.tfrecord states the number of shards. `paths`
-/// need not contain all shards, but all of them must exist. Errors: no_input; the message names the first missing file.
+/// need not contain all shards, but all shards must exist. Errors: no_input; the message names the first missing file.
 void check_shards_exist(std::span<const std::string> paths);
 
 /// Describes --allow-missing-shards.
@@ -28,7 +28,7 @@ inline constexpr const char* missing_shards_help =
     "accept an incomplete set of shards (train-00000-of-00004 states 4); otherwise the first missing shard ends the "
     "program";
 
-/// A command for a shell that decompresses a GZIP file in its place.
+/// Returns a command for a shell that decompresses a GZIP file and replaces it by the result.
 std::string decompressing(const std::string& path);
 
 }  // namespace carillon

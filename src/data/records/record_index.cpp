@@ -30,7 +30,7 @@ void append_all(std::string& out, const std::vector<T>& values) {
   out.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
-/// Reads values written by `append`. Throws std::out_of_range if the bytes end early.
+/// Reads values that `append` wrote. Throws std::out_of_range if the bytes end too early.
 class Taker {
  public:
   explicit Taker(std::string_view text) : left_(text) {}
@@ -182,7 +182,7 @@ std::vector<IndexedFile> index_files(const std::vector<std::string>& paths,
 }
 
 struct RecordIndex::File {
-  RecordReader reader;  // keeps the file mapped
+  RecordReader reader;  // this object keeps the file mapped
   std::size_t first_record, end_record;
 };
 

@@ -1,7 +1,8 @@
-// RecordIndex: record positions of plain files, for reading in any order while the files do not change.
+// RecordIndex: the positions of the records of plain files. The records can be read in any order as long as the files
+// do not change.
 //
-// `add` notes the length and the stored checksum of each record. If a record differs later, `read` refuses it, so
-// readers get the original dataset or an error.
+// `add` stores the length and the stored checksum of each record. If a record differs later, `read` refuses it.
+// Therefore readers get the original dataset or an error.
 #pragma once
 
 #include <atomic>
@@ -27,12 +28,13 @@ class RecordIndex {
   RecordIndex& operator=(const RecordIndex&) = delete;
   ~RecordIndex();
 
-  /// Appends the records of a file and calls `visit` for each. If the file has a known entry and has not changed since,
-  /// uses this entry. Otherwise reads the file and checks its framing. Errors: as RecordReader; usage (a GZIP file).
+  /// Appends the records of a file to this index, and calls `visit` for each record. If the file has a known entry and
+  /// has not changed since the entry was made, uses this entry. Otherwise reads the file and checks its framing.
+  /// Errors: as RecordReader; usage (the file is a GZIP file).
   void add(const std::string& path, const std::function<void(const RecordPlace&)>& visit);
 
-  /// Reads record i into `buffer`, checks its checksum, and returns it with its file. Thread-safe. Errors: data
-  /// (damage, or a file that was truncated or written to after it was added); the message names the file.
+  /// Reads record i into `buffer`, checks its checksum, and returns it with its file. Thread-safe. Errors: data (the
+  /// record is damaged, or the file was truncated or written to after it was added); the message names the file.
   std::pair<const std::string&, Record> read(std::size_t i, std::vector<std::uint8_t>& buffer) const;
 
   /// Implements Dataset::expect_random_order.
@@ -43,19 +45,21 @@ class RecordIndex {
 
  private:
   struct File;
-  /// Removes and returns the known entry of the open file; empty if there is none or the file has changed.
+  /// Removes the known entry of the open file and returns it. Returns an empty result if there is no entry, or if the
+  /// file has changed.
   std::optional<IndexedFile> take_known(const RecordReader& reader);
   const File& file_of(std::size_t i) const;
   RecordPlace place(const File& file, std::size_t i) const;
   void check_now_and_then(const File& file) const;
 
-  FileIndex known_;  ///< entries of files that are not added yet
+  FileIndex known_;  ///< entries of files that have not been added yet
   std::vector<File> files_;
-  // Indexed by record. A record's length follows from the next record's offset or the end of its file.
+  // The index is the record number. The length of a record follows from the offset of the next record, or from the end
+  // of its file.
   std::vector<std::uint64_t> offsets_;
   std::vector<std::uint32_t> checksums_;
   mutable std::atomic<std::int64_t> next_check_{0};  // time in nanoseconds of the steady clock
-  mutable std::atomic<bool> announces_{false};       // whether read() announces each record before it reads the record
+  mutable std::atomic<bool> announces_{false};       // true: read() announces each record before it reads the record
 };
 
 }  // namespace carillon

@@ -14,9 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file that is to be renamed. Its line in unfinished_conversion.txt: size in bytes, modification time in
-/// nanoseconds, final name, temporary name. The final name contains no space. If the final name is a symbolic link, the
-/// file is in the folder of the link's target.
+/// A file that is to be renamed. Its line in unfinished_conversion.txt contains its size in bytes, its modification
+/// time in nanoseconds, its final name and its temporary name. The final name contains no space. If the final name is a
+/// symbolic link, the file is in the folder of the link's target.
 struct Rename {
   FileStamp stamp;
   std::string name, temporary;
@@ -47,7 +47,7 @@ std::vector<Rename> read_renames(const fs::path& list) {
   return renames;
 }
 
-/// Renames one file, unless this has been done already.
+/// Renames one file. Does nothing if this has already been done.
 void rename(const Rename& file, const fs::path& directory) {
   const fs::path path = directory / file.name, target = output_target(path);
   const fs::path temporary = target.parent_path() / file.temporary;

@@ -1,5 +1,5 @@
-// Replacement of all files of a conversion: either all files get their final names, or the folder says that it is
-// unfinished.
+// Replaces all files of a conversion together. Afterwards, all files have their final names, or the folder states that
+// it is unfinished.
 //
 // 1. All new files are complete and synced, and have hidden temporary names.
 // 2. The file unfinished_conversion.txt is written. It names each new file and its temporary name.
@@ -30,11 +30,11 @@ inline constexpr std::string_view temporary_prefix = ".";
 void replace_together(const std::filesystem::path& directory, std::span<const std::unique_ptr<NewFile>> files);
 
 /// Finishes the interrupted conversion in `directory`, if there is one. Returns whether there was one. Errors: io; data
-/// (unfinished_conversion.txt has other contents, or one of the new files is missing).
+/// (unfinished_conversion.txt has unexpected contents, or one of the new files is missing).
 bool finish_conversion(const std::filesystem::path& directory);
 
-/// Checks that no folder of `paths` holds an unfinished conversion. Errors: data; the message contains the command that
-/// finishes the conversion.
+/// Checks that no folder of `paths` holds an unfinished conversion. Errors: data (the message contains the command that
+/// finishes the conversion).
 void check_conversions_finished(std::span<const std::string> paths);
 
 }  // namespace carillon

@@ -30,7 +30,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
     check(form.slots == form_.capacity(), "the input stage has another number of slots than its driver");
   }
 
-  /// Waits for the steps in flight, because they use memory that is freed next.
+  /// Waits for the steps in flight, because they use memory that will be freed next.
   ~CudaStepDriver() override {
     drain(device_.side_stream());
     drain(device_.compute_stream());
@@ -85,7 +85,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
 
   void replay(std::uint32_t count) {
     const cudaStream_t stream = device_.compute_stream().get();
-    if (!one_step_) one_step_ = captured(1);  // needed for every block, too: captured_nodes lists its nodes
+    if (!one_step_) one_step_ = captured(1);  // also needed for blocks: captured_nodes lists its nodes
     if (count == form_.block && count > 1) {
       if (!block_) block_ = captured(form_.block);
       check_cuda(cudaGraphLaunch(block_.get(), stream));

@@ -32,7 +32,8 @@ namespace carillon {
 ///   update      the update of the variables, unless the mean loss is not finite
 ///
 /// With MeanGradients::readable, every rank has the mean gradients after the part `means`, and no variable changes
-/// before the part `update`. Otherwise the update strategy may already update variables in the first two parts.
+/// before the part `update`. With other MeanGradients, the update strategy may already update variables in the first
+/// two parts.
 class TrainingStep {
  public:
   /// All arguments outlive the step.
@@ -66,26 +67,26 @@ class TrainingStep {
   BufferLookahead& lookahead_;
 };
 
-/// The result of a step, averaged over the ranks. Equal on all ranks, except the times.
+/// The result of a step, averaged over the ranks. All members except the times are equal on all ranks.
 struct StepResult {
   std::int64_t step = 0;
-  double loss = 0.0;     ///< mean over the global batch, without L2; not finite: the update was skipped
+  double loss = 0.0;     ///< mean over the global batch, without L2. If it is not finite, the update was skipped
   double l2_loss = 0.0;  ///< L2 loss before the update, in steps that report it
-  /// Norm of the mean gradient before clipping; the gradient includes the L2 part. Has a value only with
-  /// OptimizerSettings::clip_norm, and only if the step updates the variables.
+  /// Norm of the mean gradient before clipping; the gradient includes the L2 part. Has a value only if
+  /// OptimizerSettings::clip_norm is set and the step updates the variables.
   std::optional<double> gradient_norm = {};
-  bool sync_requested = false;  ///< a rank requested a synchronisation
+  bool sync_requested = false;  ///< true: a rank requested a synchronisation
   /// On a CPU: seconds that TrainingStep::enqueue_means takes after this rank's backward pass. On a GPU: 0.
   double reduce_seconds = 0.0;
-  /// Estimated time at which the step ended. If the host learns of several steps at the same time, their times are
-  /// spaced evenly.
+  /// Estimated time at which the step ended. If the host learns of the end of several steps at the same time, it
+  /// estimates equal distances between their times.
   std::chrono::steady_clock::time_point finished;
 };
 
-/// The sum of the task's loss and the L2 loss.
+/// Returns the sum of the task's loss and the L2 loss.
 inline double total_loss(const StepResult& result) { return result.loss + result.l2_loss; }
 
-/// Which results next_result returns.
+/// Selects which results next_result returns.
 enum class Results {
   due,  ///< all steps except the newest ones, which the device keeps in flight (StepQueue)
   all,  ///< every step
@@ -94,20 +95,20 @@ enum class Results {
 class StepDriver {
  public:
   virtual ~StepDriver() = default;
-  /// Runs a step immediately, or enqueues it to run before its result is returned.
+  /// Runs a step immediately, or enqueues the step, so that it runs before its result is returned.
   virtual void enqueue(const StepRequest& request) = 0;
   /// Launches all enqueued steps. Later work on the stream runs after them.
   virtual void flush() = 0;
-  /// Returns the oldest result that is due and not yet returned; waits for this result. A CPU keeps only the result of
-  /// the last step.
+  /// Waits for the oldest result that is due and not yet returned, and returns it. A CPU keeps only the result of the
+  /// last step.
   virtual std::optional<StepResult> next_result(Results wanted) = 0;
-  /// The nodes of a captured step; kernels are listed by name. The list is empty before the first capture.
+  /// Returns the nodes of a captured step. Kernels are listed by name. The list is empty before the first capture.
   virtual const std::vector<std::string>& captured_nodes() const = 0;
 };
 
-/// The number of input stage slots that the device's driver requires. Depends only on the arguments, so that all ranks
-/// launch the same blocks of steps. `passes`: number of micro-batches in a step; each has one forward and one backward
-/// pass.
+/// Returns the number of slots that the device's driver requires in the input stage. Depends only on the arguments, so
+/// that all ranks launch the same blocks of steps. `passes`: number of micro-batches in a step. Each micro-batch has
+/// one forward and one backward pass.
 std::uint32_t input_stage_slots(DeviceKind device, std::size_t batch_size, std::size_t image_bytes,
                                 std::uint32_t passes = 1);
 
@@ -119,15 +120,16 @@ struct DrivenTower {
   TrainingStep& step;
 };
 
-/// Makes the driver of a device. `capture`: replay captured steps if device and communicator can.
+/// Makes the driver of a device. `capture`: replay captured steps, if device and communicator can do this.
 std::unique_ptr<StepDriver> make_step_driver(const DrivenTower& tower, const InputStageSpec& form, bool capture);
 /// As make_step_driver, for a GPU. CUDA builds only (cuda_driver.cpp).
 std::unique_ptr<StepDriver> make_cuda_step_driver(const DrivenTower& tower, const InputStageSpec& form, bool capture);
 
 // StepQueue, for the driver of a GPU.
 //
-// Steps use the slots of a ring in turn. Consecutive steps are uploaded and launched together: when they fill a block,
-// or earlier when their results are requested. A slot is reused only after the launch that read it has finished.
+// Steps use the slots of a ring in turn. Consecutive steps are uploaded and launched together, as a block. This happens
+// when the block is full, or earlier if a result of these steps is requested. A slot is used again only after the
+// launch that read it has finished.
 
 /// The interface through which the queue uses the device. Slots are numbered 0 to capacity - 1.
 class StepEngine {
@@ -141,7 +143,7 @@ class StepEngine {
   /// Returns when the oldest launch in flight has finished. Errors: failed (the device reports an error), lost_rank (a
   /// peer is lost).
   virtual void wait_for_oldest() = 0;
-  /// Outcome of the finished step in `slot`.
+  /// Returns the outcome of the finished step in `slot`.
   virtual StepOutcome outcome(std::uint32_t slot) const = 0;
 };
 
@@ -151,18 +153,18 @@ struct StepRingForm {
   std::uint32_t capacity() const { return block * blocks; }
 };
 
-/// The ring for steps with this batch and with `passes` micro-batches (input_stage_slots). Limits the steps per block
-/// so that the staging memory for images stays small and a captured block has at most 16 passes.
+/// Makes the ring for steps with this batch and with `passes` micro-batches (input_stage_slots). Limits the steps per
+/// block so that the staging memory for images stays small and a captured block has at most 16 passes.
 StepRingForm ring_form(std::size_t batch_size, std::size_t image_bytes, std::uint32_t passes = 1);
-/// The ring with `slots` slots.
+/// Makes the ring with `slots` slots.
 StepRingForm ring_of(std::uint32_t slots);
 
 class StepQueue {
  public:
   StepQueue(StepEngine& engine, StepRingForm form) : engine_(engine), form_(form) {}
 
-  /// Adds a step. Launches the step immediately if `at_once` is true or the step has a `before_update`, otherwise with
-  /// its block.
+  /// Adds a step. If `at_once` is true or the step has a `before_update`, launches the step immediately. Otherwise
+  /// launches it with its block.
   void push(const StepRequest& request, bool at_once);
   /// Launches all steps that are not yet launched.
   void flush() { launch_pushed({}); }
@@ -183,12 +185,13 @@ class StepQueue {
 
   StepEngine& engine_;
   StepRingForm form_;
-  /// Numbers of steps that are pushed, launched and completed. Each is also the index of the next step.
+  /// The numbers of steps that have been pushed, launched and completed. Each number is also the index of the next step
+  /// in this state.
   std::uint64_t pushed_ = 0, launched_ = 0, completed_ = 0;
-  std::deque<std::int64_t> numbers_;  ///< StepRequest::step of steps that are not completed
+  std::deque<std::int64_t> numbers_;  ///< StepRequest::step of all steps that are not completed
   std::deque<Launch> launches_;       ///< launches in flight, oldest first
   std::deque<StepResult> results_;    ///< results of completed steps that are not yet returned
-  /// End of the last completed launch.
+  /// Time at which the last completed launch ended.
   std::chrono::steady_clock::time_point last_end_ = std::chrono::steady_clock::time_point::min();
 };
 

@@ -1,11 +1,11 @@
 // The ForwardPass of a GPU.
 //
-// Batches use the slots of a ring in turn. A block of batches is uploaded, computed and downloaded together, so the
-// host waits once per block. The ring has two blocks: the host fills one while the GPU computes the other. A block
-// never crosses the middle or the end of the ring, so that one copy moves a whole block. The first and the last block
-// of an evaluation may be smaller. The first batch launches each kernel, which loads the kernels. Then the pass of one
-// batch, with all its views, is captured as a CUDA graph and replayed. The graph stays valid between evaluations: it
-// reads the variables from the same addresses.
+// Batches use the slots of a ring in turn. A block of batches is uploaded, computed and downloaded together, so that
+// the host waits only once per block. The ring has two blocks: the host fills one while the GPU computes the other. A
+// block never crosses the middle or the end of the ring, so that one copy moves a whole block. The first and the last
+// block of an evaluation may be smaller. The first batch launches each kernel, which loads the kernels. Then the pass
+// of one batch, with all its views, is captured as a CUDA graph and replayed. The graph stays valid between
+// evaluations, because the addresses of the variables do not change.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -33,10 +33,10 @@ namespace {
 /// images of the current batch. Therefore one executable serves all views.
 class ViewInputs {
  public:
-  /// `of_batch`: inputs of a whole batch of `samples` images, on a GPU.
+  /// `of_batch`: the inputs of a whole batch of `samples` images, on a GPU.
   ViewInputs(const StepInputs& of_batch, const ImageShape& image, std::size_t samples, Device& device);
 
-  /// The inputs that an executable reads. The address stays the same during the lifetime of this object.
+  /// Returns the inputs that an executable reads. Their address does not change during the lifetime of this object.
   const StepInputs& inputs() const { return inputs_; }
   /// Enqueues the kernel that writes this view of the current batch.
   void write(const ImageView& view, Stream& stream) const;
@@ -66,13 +66,13 @@ class OutputRing {
   void add(ViewNumber view, float weight, Stream& stream) const;
   /// Enqueues a copy of the outputs of `count` slots to the host, starting at slot `first`.
   void download(std::uint32_t first, std::uint32_t count, const CudaStream& stream) const;
-  /// The outputs in a slot, once they are downloaded.
+  /// Returns the outputs in a slot, after they have been downloaded.
   std::span<const float> at(std::uint32_t slot) const;
 
  private:
   Tensor outputs_;
   StepProgress progress_;
-  std::size_t count_;  ///< output elements of a batch
+  std::size_t count_;  ///< number of output elements of a batch
   Buffer device_, host_;
 };
 
@@ -135,8 +135,8 @@ std::span<const float> OutputRing::at(std::uint32_t slot) const {
   return {static_cast<const float*>(host_.data()) + slot * count_, count_};
 }
 
-/// Batches per block: a power of two. Limits the memory of the images and outputs in flight, and the time that passes
-/// until the host sees the first outputs.
+/// Returns the number of batches per block, a power of two. Limits the memory of the images and outputs in flight, and
+/// the time until the host sees the first outputs.
 std::uint32_t block_of(std::size_t image_bytes, std::size_t output_bytes) {
   constexpr std::size_t max_block = 16, max_image_bytes = std::size_t{64} << 20,
                         max_output_bytes = std::size_t{16} << 20;
@@ -260,10 +260,10 @@ class CudaForwardPass final : public ForwardPass {
   Executable executable_;
   OutputRing outputs_;
   bool captures_;
-  bool is_warm_ = false;  ///< a batch has launched each kernel
+  bool is_warm_ = false;  ///< true: a batch has launched each kernel
   ExecutableGraph graph_;
   CudaEvent uploaded_;
-  std::uint64_t enqueued_ = 0, launched_ = 0, completed_ = 0, returned_ = 0;  ///< counts of batches
+  std::uint64_t enqueued_ = 0, launched_ = 0, completed_ = 0, returned_ = 0;  ///< numbers of batches
   std::deque<Block> blocks_;                                                  ///< blocks in flight, oldest first
 };
 

@@ -1,5 +1,5 @@
-// Views of images for test-time augmentation, and the GPU's kernels around a forward pass without training: they write
-// the views, and collect the outputs.
+// Image views for test-time augmentation, and the GPU's kernels that run before and after a forward pass without
+// training. These kernels write the views and collect the outputs.
 #pragma once
 
 #include <algorithm>
@@ -20,12 +20,12 @@ namespace carillon {
 //   output = 1/4 (z(x) + z(mirror x)) + 1/8 (z(up) + z(mirror up)) + 1/8 (z(down) + z(mirror down))
 //
 // z: the network's output. up, down: the image shifted diagonally, by one row and one column, in the two opposite
-// directions. The opened edges are filled by reflection without repeating the outermost row and column. Source: level 2
-// of Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024.
+// directions. Reflection fills the edges that the shift opens; it does not repeat the outermost row and column. Source:
+// level 2 of Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024.
 
 struct ImageView {
-  std::int64_t shift = 0;  ///< pixel (y, x) shows pixel (y + shift, x + shift) of the image: -1, 0 or 1
-  bool mirrored = false;   ///< left-right, after the shift
+  std::int64_t shift = 0;  ///< -1, 0 or 1: pixel (y, x) shows pixel (y + shift, x + shift) of the image
+  bool mirrored = false;   ///< true: mirror the image left-right, after the shift
   float weight = 1.0f;     ///< weight of the view's outputs in the mean; a power of two, so that products are exact
 };
 
@@ -44,14 +44,15 @@ struct ViewMap {
         shift(static_cast<std::int32_t>(view.shift)),
         mirrored(view.mirrored) {}
 
-  /// The row of the image that row y of the view shows, and the column of the image that column x shows.
+  /// Returns the row of the image that row y of the view shows. For a column x, returns the column of the image that it
+  /// shows.
   CARILLON_HOST_DEVICE std::int32_t row(std::int32_t y) const { return reflected(y + shift, height); }
   CARILLON_HOST_DEVICE std::int32_t column(std::int32_t x) const {
     return reflected((mirrored ? width - 1 - x : x) + shift, width);
   }
 
  private:
-  /// Reflects the index `at`, from -1 to `extent`, into the range [0, extent).
+  /// Reflects the index `at`, which is from -1 to `extent`, into the range [0, extent).
   CARILLON_HOST_DEVICE static std::int32_t reflected(std::int32_t at, std::int32_t extent) {
     if (extent == 1) return 0;
     if (at < 0) return 1;
@@ -72,7 +73,7 @@ inline void write_view(const ImageView& view, const ImageShape& shape, const std
 
 // The kernels of a GPU.
 
-/// Writes a view of each image of the current batch, like write_view. One block writes one image.
+/// Writes a view of each image of the current batch, as write_view does. One block writes one image.
 struct WriteViewKernel {
   using Shared = NoShared;
   static constexpr int threads = 256;
@@ -113,7 +114,8 @@ struct CollectOutputsKernel {
   float* sums = nullptr;       ///< [progress.capacity][count]
   std::int64_t count = 0;
   float weight = 1.0f;
-  bool is_first = true, is_last = true;  ///< whether the outputs are of the first or of the last view of the batch
+  bool is_first = true, is_last = true;  ///< whether these are the outputs of the first or of the last view of the
+                                         ///< batch
 
   CARILLON_HOST_DEVICE int blocks() const { return static_cast<int>((count + threads - 1) / threads); }
 

@@ -21,15 +21,15 @@ namespace carillon {
 
 struct ForwardSettings {
   ImageShape image;                  ///< image shape of a record
-  bool averages_views = false;       ///< the outputs of an image are the mean over augmented_views
-  bool capture = true;               ///< replay captured passes if the device can
+  bool averages_views = false;       ///< the outputs of an image are the mean over augmented_views (forward_kernels.h)
+  bool capture = true;               ///< replay captured passes, if the device can do this
   const Dataset* dataset = nullptr;  ///< this and the next two members: as in InputStageSpec
   RecordRange kept = {};
   std::size_t max_kept_bytes = 0;
 };
 
-/// The objects that a forward pass uses without owning them. On a GPU, ops read the store's compute copies, if it has
-/// any.
+/// The objects that a forward pass uses without owning them. On a GPU, ops read the compute copies of the parameters,
+/// if the store has any: copies in the type and order that matrix products read.
 struct ForwardContext {
   const BuiltNetwork& built;  ///< built for evaluation
   Device& device;
@@ -42,13 +42,13 @@ class ForwardPass {
   virtual ~ForwardPass() = default;
   /// As InputStage::keeps_records.
   virtual bool keeps_records() const = 0;
-  /// Adds a batch of Graph::batch_size() samples. The batch may be released when the call returns. Before the call,
-  /// take all outputs that are due.
+  /// Adds a batch of Graph::batch_size() samples. The caller may release the batch when the call returns. Before the
+  /// call, take all outputs that are due.
   virtual void enqueue(const Batch& batch) = 0;
-  /// Returns the outputs of the oldest batch that was not yet returned: [batch, output elements], valid until the next
-  /// call of enqueue. Waits for these outputs. Returns nullopt if no batch is left, or, with Results::due, if the
-  /// oldest batch may stay in flight. The calls alone decide which batches are due, not the timing. Errors: failed (the
-  /// device reports an error), lost_rank (a peer is lost).
+  /// Waits for the next outputs and returns them. These are the outputs of the oldest batch that has not been returned
+  /// yet: [batch, output elements], valid until the next call of enqueue. Returns nullopt if no batch is left. With
+  /// Results::due, also returns nullopt if the oldest batch may stay in flight. Only the calls determine which batches
+  /// are due, not the timing. Errors: failed (the device reports an error), lost_rank (a peer is lost).
   virtual std::optional<std::span<const float>> next_outputs(Results wanted) = 0;
 };
 

@@ -1,15 +1,15 @@
 // CudaMicroBatches: the GradientSource that divides a rank's batch into micro-batches on a GPU.
 //
 // One executable computes the micro-batches one after the other. Therefore only the activations of one micro-batch are
-// in memory at a time. As on CPUs (micro_batches.h), each micro-batch is computed as if it were a batch. One binary
-// tree sums gradients and step sums over all micro-batches of all ranks.
+// in memory at a time. As on CPUs (micro_batches.h), each micro-batch is computed as if it were a complete batch. One
+// binary tree sums gradients and step sums over all micro-batches of all ranks.
 //
 //   for each micro-batch   select its inputs; old buffers -> own buffers; forward; own buffers -> step sums; backward;
 //                          add gradients and step sums to the tree
 //   (the update strategy averages over the ranks)
 //   finish                 averaged step sums -> buffers
 //
-// The calls only enqueue, and enqueue the same work in each step. So a step can be captured.
+// The calls only enqueue work, and each step enqueues the same work. Therefore a step can be captured.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -24,11 +24,11 @@
 
 namespace carillon {
 
-/// Copies the header of the current entry, and its samples from number `first` on. `i`: number of a sample in the
-/// micro-batch.
+/// Copies the header of the current entry, and the samples of the entry from number `first` on. `i`: number of a sample
+/// in the micro-batch.
 struct SelectMicroBatch {
   StepTable from;
-  std::byte* to = nullptr;       ///< an entry for the micro-batch
+  std::byte* to = nullptr;       ///< the entry for the micro-batch
   std::uint32_t records_at = 0;  ///< StepTable::records_at of that entry
   std::uint32_t first = 0;
 
@@ -48,15 +48,15 @@ namespace {
 
 /// The StepInputs of one micro-batch of the current step on a GPU.
 ///
-/// Ops read a table with a single entry. `select` copies to it the header and the samples of a micro-batch from the
-/// current entry of the step's ring. So one executable serves all micro-batches, and a captured step selects them again
-/// at each replay.
+/// Ops read a table with a single entry. `select` copies the header and the samples of a micro-batch from the current
+/// entry of the step's ring to this entry. Therefore one executable serves all micro-batches, and a captured step
+/// repeats the selection at each replay.
 class MicroBatchInputs {
  public:
-  /// `of_step`: inputs of the rank's whole batch, on a GPU. `samples`: samples per micro-batch.
+  /// `of_step`: the inputs of the rank's whole batch, on a GPU. `samples`: samples per micro-batch.
   MicroBatchInputs(const StepInputs& of_step, std::uint32_t samples, Device& device);
 
-  /// The inputs that an executable reads. The address is constant during the lifetime of this.
+  /// Returns the inputs that an executable reads. Their address does not change during the lifetime of this object.
   const StepInputs& inputs() const { return inputs_; }
   /// Enqueues the selection of micro-batch number `micro_batch` of the current step.
   void select(std::uint32_t micro_batch, Stream& stream) const;

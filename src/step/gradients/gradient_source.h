@@ -6,7 +6,7 @@
 //   (an UpdateStrategy averages gradients and step sums over the ranks)
 //   source.finish()                       reads averaged step sums
 //
-// Implementations: make_whole_batch computes the batch in one pass; MicroBatches (CPUs) and
+// The implementations are: make_whole_batch computes the batch in one pass; MicroBatches (CPUs) and
 // make_cuda_micro_batches (GPUs) compute it in parts.
 #pragma once
 
@@ -36,10 +36,10 @@ class GradientSink {
   virtual void gradient_complete(int parameter, Stream& stream) = 0;
 };
 
-/// A sink that calls a function and then forwards gradient_complete to another sink. CPU only.
+/// A sink that calls a function, and then calls gradient_complete of another sink. CPU only.
 class ObservedSink final : public GradientSink {
  public:
-  /// `sink` outlives this.
+  /// `sink` outlives this object.
   ObservedSink(GradientSink& sink, std::function<void(int parameter)> gradient_complete)
       : sink_(sink), gradient_complete_(std::move(gradient_complete)) {}
   void acquire(Stream& stream) override { sink_.acquire(stream); }
@@ -64,7 +64,7 @@ class GradientSource {
   /// Call it after Graph::want_gradients_of. Gradients of parameters that do not train are then 0. CPU only: a captured
   /// CUDA graph cannot change.
   virtual void rebuild() = 0;
-  /// Whether buffers (running statistics) are equal on all ranks after each step.
+  /// True if buffers (running statistics) are equal on all ranks after each step.
   virtual bool averages_buffers() const = 0;
   /// Bytes of the activations and their gradients in one pass.
   virtual std::size_t activation_bytes() const = 0;
@@ -72,15 +72,15 @@ class GradientSource {
 
 /// The objects that a source works on. All objects must outlive the source.
 struct GradientSourceContext {
-  const BuiltNetwork& network;  ///< built for training; its batch size is the number of samples of one pass
+  const BuiltNetwork& network;  ///< built for training; its batch size is the number of samples in one pass
   Device& device;
-  const ParameterStore& parameters;  ///< has gradients and step sums
+  const ParameterStore& parameters;  ///< the variables, with their gradients and the step sums
   const BufferStore& buffers;
   const StepInputs& inputs;     ///< inputs of the rank's whole batch
   TowerLink* towers = nullptr;  ///< link for ops that communicate within a pass; null: the network has no such op
 };
 
-/// The source that computes the batch in one pass, on a CPU or a GPU.
+/// Makes the source that computes the batch in one pass, on a CPU or a GPU.
 std::unique_ptr<GradientSource> make_whole_batch(const GradientSourceContext& context);
 
 /// Writes the step sums of the current step on a CPU. On a GPU the loss op writes them (OpTensors::step_sums).

@@ -11,7 +11,8 @@
 namespace carillon {
 namespace {
 
-/// The memory of a lane's parameters: gradients of the lane, and the variables that all lanes share.
+/// Returns the memory for the parameters of a lane (one thread's part of the work): the lane's own gradients, and the
+/// variables that all lanes share.
 ParameterMemory lane_memory(const ParameterStore& parameters, Device& device) {
   const std::span<float> values = parameters.values();
   return {.gradients = device.allocate(parameters.gradients_and_sums().size_bytes()),
@@ -52,7 +53,7 @@ std::vector<BufferMeans> buffer_means(const GradientSourceContext& context) {
   return means;
 }
 
-/// A thread's executable with its own gradients, buffers and inputs.
+/// The executable of one thread, with its own gradients, buffers and inputs.
 struct MicroBatches::Lane {
   Lane(const BuiltNetwork& network, const InputStageSpec& form, const ParameterStore& of_all, Device& on)
       : device(on),
@@ -98,7 +99,7 @@ void MicroBatches::rebuild() {
                                .image_bytes = image_bytes_,
                                .target_bytes = context_.network.graph.target_bytes()};
   context_.device.on_workers(static_cast<int>(lanes_.size()), [&](int worker) {
-    lanes_[worker].reset();  // frees the memory of the old lane before the new lane allocates
+    lanes_[worker].reset();  // frees the memory of the old lane before the new lane allocates memory
     lanes_[worker] =
         std::make_unique<Lane>(context_.network, of_lane, context_.parameters, *context_.device.workers()[worker]);
   });
@@ -166,8 +167,8 @@ void SumTree::add(int leaf, std::span<const float> values) {
 }
 
 void SumTree::finish(float factor, std::span<float> out) {
-  // The kept arrays are sums of whole subtrees. The smaller subtrees contain the last leaves. The subtrees are joined
-  // from the smallest to the largest.
+  // The kept arrays are sums of whole subtrees. The smallest subtrees contain the last leaves. The loop joins the
+  // subtrees, beginning with the smallest.
   std::vector<float*> rest;
   int leaves = 0;
   for (const auto& [node, array] : kept_) {

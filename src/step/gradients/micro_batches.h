@@ -1,10 +1,10 @@
 // MicroBatches: the GradientSource that divides a rank's batch into micro-batches on a CPU. Each thread computes one
 // micro-batch at a time. For a GPU see cuda_micro_batches.cu.
 //
-// A micro-batch passes through the network alone, as if it were a batch. Therefore its gradients, its loss and its
+// Each micro-batch passes through the network as if it were a complete batch. Therefore its gradients, its loss and its
 // running statistics depend neither on the rank nor on the thread count. (New running statistics are computed from the
 // running statistics before the step.) One binary tree (core/reduction.h) sums gradients, losses and running statistics
-// over the step's micro-batches: each rank sums its own micro-batches, and the communicator sums over the ranks. The
+// over the step's micro-batches. Each rank sums its own micro-batches, and the communicator sums over the ranks. The
 // sum is divided once by the number of micro-batches. Therefore, if each rank has 2^k micro-batches, the same global
 // batch gives the same bits at any number of ranks.
 //
@@ -34,13 +34,13 @@ namespace carillon {
 /// Therefore the tree stores about (number of threads + number of tree levels) arrays.
 class SumTree {
  public:
-  /// Sums `leaves` arrays of `count` floats each. `device` is a CPU and outlives this.
+  /// Sums `leaves` arrays of `count` floats each. `device` is a CPU and outlives this object.
   SumTree(int leaves, std::size_t count, Device& device) : leaves_(leaves), count_(count), device_(device) {}
 
   /// Adds array number `leaf`. Each array is added once. Several threads may add arrays concurrently.
   void add(int leaf, std::span<const float> values);
-  /// Writes factor * sum to `out`. Call it when all arrays are added; a new sum may begin afterwards. Errors: failed
-  /// (an array is missing).
+  /// Writes factor * sum to `out`. Call it after all arrays have been added. Afterwards, a new sum may begin. Errors:
+  /// failed (an array is missing).
   void finish(float factor, std::span<float> out);
 
  private:
@@ -70,32 +70,32 @@ struct MicroBatchForm {
   std::int64_t own_count = 1;    ///< micro-batches of this rank
   std::int64_t total_count = 1;  ///< micro-batches of all ranks
 
-  /// Factor for the sum over the rank's micro-batches. With one rank the factor turns the sum into a mean; with several
-  /// ranks it is 1, and the communicator divides.
+  /// Factor that multiplies the sum over the rank's micro-batches. If there is one rank, the factor turns the sum into
+  /// a mean. If there are several ranks, the factor is 1, and the communicator divides.
   float own_factor() const { return own_count == total_count ? 1.0f / static_cast<float>(total_count) : 1.0f; }
 };
 
-/// The number of step sums, including room for these buffers.
+/// Returns the number of step sums, including room for these buffers.
 std::size_t step_sums_with(const std::vector<BufferSpec>& buffers);
-/// The part of the step sums for the buffers, with the layout of BufferStore::values.
+/// Returns the part of the step sums that contains the buffers. It has the layout of BufferStore::values.
 std::span<float> buffers_among(std::span<float> step_sums);
 /// Checks that steps can average the buffers. Errors: failed (the step sums have no room for the buffers; a buffer has
 /// AcrossRanks::first).
 void check_can_average(const GradientSourceContext& context);
 
-/// The averaged step sums of a buffer, and its values.
+/// A buffer's averaged step sums, and the buffer's values.
 struct BufferMeans {
   std::span<const float> from;
   std::span<float> to;
 };
-/// The entries of all buffers that an op changes. Other buffers are omitted, because the mean of equal values may round
-/// to another value.
+/// Returns the entries of all buffers that an op changes. Other buffers are omitted, because the mean of equal values
+/// may round to another value.
 std::vector<BufferMeans> buffer_means(const GradientSourceContext& context);
 
 class MicroBatches final : public GradientSource {
  public:
-  /// The network's batch is one micro-batch. The parameters have step_sums_with(buffers) step sums. Errors: failed (the
-  /// device is a GPU; a buffer has AcrossRanks::first).
+  /// The batch size of `network` is the size of one micro-batch. The parameters have step_sums_with(buffers) step sums.
+  /// Errors: failed (the device is a GPU; a buffer has AcrossRanks::first).
   MicroBatches(const GradientSourceContext& context, const MicroBatchForm& form, std::size_t image_bytes);
   ~MicroBatches() override;
 
@@ -113,7 +113,7 @@ class MicroBatches final : public GradientSource {
   GradientSourceContext context_;
   MicroBatchForm form_;
   std::size_t image_bytes_;
-  std::vector<std::unique_ptr<Lane>> lanes_;  ///< one per thread
+  std::vector<std::unique_ptr<Lane>> lanes_;  ///< one lane per thread
   SumTree sum_;
 };
 

@@ -7,14 +7,14 @@
 namespace carillon {
 namespace {
 
-/// Offset, in elements, of the end of parameter number `place` in the layout's order. The padding after the parameter
-/// is included, so that buckets are aligned.
+/// Returns the offset, in elements, of the end of parameter number `place` in the layout's order. The end includes the
+/// padding after the parameter, so that buckets are aligned.
 std::size_t end_of(const ParameterLayout& layout, std::size_t place) {
   const std::vector<int>& order = layout.order();
   return place + 1 < order.size() ? layout.offset(order[place + 1]) : layout.total();
 }
 
-/// The length of the largest bucket.
+/// Returns the length of the largest bucket.
 std::size_t largest(const std::vector<std::size_t>& ends) {
   std::size_t begin = 0, length = 0;
   for (const std::size_t end : ends) {

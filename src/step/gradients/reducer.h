@@ -14,9 +14,9 @@
 
 namespace carillon {
 
-/// The bucket size in bytes: `requested`, or a default for the device if `requested` is 0. `hosts`: [ranks] as
-/// Mpi::hosts; may be empty for one host. On GPUs the default gives few large buckets, because each bucket costs
-/// several launches.
+/// Returns the bucket size in bytes: `requested` or, if `requested` is 0, a default for the device. `hosts`: [ranks] as
+/// Mpi::hosts; may be empty for one host. On GPUs, the default causes few large buckets, because each bucket needs
+/// several kernel launches.
 std::size_t bucket_bytes_on(DeviceKind device, std::size_t requested, std::span<const int> hosts = {});
 
 /// Divides `layout` into buckets of at least `bucket_bytes` (the last one may be smaller). Returns the end of each
@@ -43,9 +43,9 @@ class Reducer {
   Communicator& communicator_;
   const ParameterStore& parameters_;
   std::vector<std::size_t> ends_;
-  std::size_t next_parameter_ = 0;  ///< index into layout().order()
+  std::size_t next_parameter_ = 0;  ///< an index into layout().order()
   std::size_t next_bucket_ = 0;
-  bool sums_alone_;  ///< the last bucket consists of the step sums and is not rounded
+  bool sums_alone_;  ///< true: the last bucket consists of the step sums and is not rounded
 };
 
 }  // namespace carillon

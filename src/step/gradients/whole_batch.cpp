@@ -38,7 +38,7 @@ WholeBatch::WholeBatch(const GradientSourceContext& context)
     : context_(context), executable_(make_executable(context)) {}
 
 void WholeBatch::rebuild() {
-  executable_.reset();  // frees the memory of the old executable before the new one allocates
+  executable_.reset();  // frees the memory of the old executable before the new executable allocates memory
   executable_ = make_executable(context_);
   clears_gradients_ = true;
 }

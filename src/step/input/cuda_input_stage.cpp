@@ -34,8 +34,8 @@ class CudaInputStage final : public InputStage {
     void copy(std::size_t offset, std::size_t bytes, const CudaStream& stream) const;
   };
 
-  /// Whether the dataset is decoded in host memory, and its records need at most max_kept_bytes and half of the GPU's
-  /// free memory.
+  /// True if the dataset is decoded in host memory, and its records need at most max_kept_bytes and at most half of the
+  /// GPU's free memory.
   bool fits_on(const CudaDevice& device) const;
   void keep(CudaDevice& device, const Dataset& dataset);
   void set_inputs();
@@ -45,7 +45,7 @@ class CudaInputStage final : public InputStage {
   std::uint32_t entry_bytes_;
   Mirrored entries_;
   Buffer kept_images_, kept_targets_;  ///< [record - form_.kept.begin], if keeps_records()
-  Mirrored images_, targets_;          ///< [slot][batch]; used if keeps_records() is false
+  Mirrored images_, targets_;          ///< [slot][batch]; only used if keeps_records() is false
   Buffer step_counter_, blocks_done_, outcomes_;
 };
 
@@ -80,7 +80,7 @@ bool CudaInputStage::fits_on(const CudaDevice& device) const {
 }
 
 void CudaInputStage::keep(CudaDevice& device, const Dataset& dataset) {
-  constexpr std::size_t piece = 4096;  // records per copy, gathered in contiguous memory
+  constexpr std::size_t piece = 4096;  // number of records per copy; they are first gathered in contiguous memory
   const std::size_t image_bytes = dataset.image_bytes(), begin = form_.kept.begin, count = form_.kept.end - begin;
   check(image_bytes == form_.image_bytes, "the size of the dataset's images differs from the input stage's");
   check(form_.target_bytes == 0 || dataset.target_bytes() == form_.target_bytes,

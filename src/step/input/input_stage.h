@@ -1,4 +1,4 @@
-// InputStage: copies the inputs of steps to the memory that a device's ops read. Used in training and evaluation.
+// InputStage: copies the inputs of steps to the memory that a device's ops read. Trainings and evaluations use it.
 //
 //   stage.write(slot, request), ...; stage.upload(first, count, stream); executable.forward(stream)
 //
@@ -19,20 +19,20 @@
 
 namespace carillon {
 
-/// Consecutive records of a dataset: [begin, end), or all records from `begin` on.
+/// Consecutive records of a dataset: either [begin, end), or all records from `begin` on.
 struct RecordRange {
   std::uint64_t begin = 0, end = std::numeric_limits<std::uint64_t>::max();
 };
 
-/// One step to run, from the loader to the device. An evaluation sets only the batch.
+/// One step to run. The loader fills it and the device runs it. An evaluation sets only the batch.
 struct StepRequest {
   std::int64_t step = 0;
   std::optional<std::int64_t> schedule_step = {};  ///< position in the schedule of the learning rate; nullopt: `step`
   Batch batch;                ///< valid until the step is enqueued; needs no images if InputStage::keeps_records()
   bool request_sync = false;  ///< all ranks see the request in the step's result, and then synchronize
-  bool reports_l2 = false;    ///< the step's result reports the L2 loss
-  /// Called when the gradients are averaged and the variables are not yet updated. May be empty. Either all ranks set
-  /// it or none.
+  bool reports_l2 = false;    ///< true: the step's result reports the L2 loss
+  /// Called after the gradients have been averaged and before the variables are updated. May be empty. Either all ranks
+  /// set it, or no rank sets it.
   std::function<void()> before_update = {};
   /// CPU only: called when the rank's own gradient of a parameter is complete, before it is averaged. May be empty.
   std::function<void(int parameter)> gradient_complete = {};
@@ -42,9 +42,9 @@ struct StepRequest {
 struct InputStageSpec {
   std::size_t batch_size = 1;
   std::size_t image_bytes = 0;   ///< bytes per record
-  std::size_t target_bytes = 0;  ///< bytes per sample (Graph::target_bytes); 0: targets are not copied
+  std::size_t target_bytes = 0;  ///< bytes per sample (Graph::target_bytes); 0: the stage does not copy targets
   std::uint32_t slots = 1;
-  /// The dataset that all batches come from. A GPU keeps the records of `kept` in its memory if they fit; each batch
+  /// The dataset from which all batches come. A GPU keeps the records of `kept` in its memory if they fit; each batch
   /// must then contain record numbers. Null: samples are always copied. Must outlive the input stage.
   const Dataset* dataset = nullptr;
   RecordRange kept = {};  ///< the records of `dataset` that batches may contain
@@ -54,16 +54,17 @@ struct InputStageSpec {
 class InputStage {
  public:
   virtual ~InputStage() = default;
-  /// The inputs that an executable and an optimiser read. The address is constant during the input stage's lifetime.
+  /// Returns the inputs that an executable and an optimiser read. The address does not change during the input stage's
+  /// lifetime.
   const StepInputs& inputs() const { return inputs_; }
   /// True if the device's memory holds the records. Batches then need only record numbers.
   virtual bool keeps_records() const { return false; }
   /// Writes a step's inputs to `slot`. The batch has batch_size samples. On a CPU the batch must stay valid until the
-  /// step is done. On a GPU it may be released when write() returns.
+  /// step is done. On a GPU, the caller may release the batch when write() returns.
   virtual void write(std::uint32_t slot, const StepRequest& request) = 0;
   /// Enqueues copies of `count` slots to the device, starting at slot `first`. Slot 0 follows the last slot.
   virtual void upload(std::uint32_t first, std::uint32_t count, Stream& stream) = 0;
-  /// GPU only: the outcome of the last step that used `slot`. The step must be finished.
+  /// GPU only: returns the outcome of the last step that used `slot`. That step must have finished.
   virtual StepOutcome outcome(std::uint32_t slot) const = 0;
 
  protected:

@@ -15,12 +15,12 @@ namespace {
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free,
               "other processes read them");
 
-/// The header of a log. The marks of the rank's blocks and the logs of its threads follow the header.
+/// The header of a log. After the header follow the marks of the rank's blocks, and the logs of its threads.
 struct alignas(64) Header {
   std::uint64_t threads;
 };
 
-/// The number of blocks in the largest shard.
+/// Returns the number of blocks in the largest shard.
 std::size_t blocks_of(const ShardLog::Form& form) {
   const int ranks = static_cast<int>(form.ranks);
   std::size_t most = 0;
@@ -67,7 +67,7 @@ std::size_t ShardLog::threads_of(int rank) const {
 }
 
 bool ShardLog::another_rank_is_ahead() const {
-  std::atomic_thread_fence(std::memory_order_acq_rel);  // the thread's reads of slots precede the loads below
+  std::atomic_thread_fence(std::memory_order_acq_rel);  // the thread's reads of slots must precede the loads below
   for (int rank = 0; rank < memory_.size(); ++rank) {
     for (std::size_t thread = 0; thread < threads_of(rank); ++thread) {
       if (thread_log(rank, thread).open.load(std::memory_order_acquire) >> 32 > update_number_) return true;
@@ -95,7 +95,7 @@ void ShardLog::open(const Block& block) {
                 (elements.end - elements.begin) * sizeof(float));
   }
   log.open.store(tag_of(block), std::memory_order_release);
-  std::atomic_thread_fence(std::memory_order_acq_rel);  // the writes of the update follow the writes of the log
+  std::atomic_thread_fence(std::memory_order_acq_rel);  // the writes of the update must follow the writes of the log
 }
 
 void ShardLog::copy_values(const Block& block) const {

@@ -28,15 +28,16 @@ ShardLog::Form log_form(const UpdateContext& context) {
           .threads = static_cast<std::size_t>(omp_get_max_threads())};
 }
 
-/// Bytes that a rank needs to publish its sums of squares (ShardNorm), if there are several ranks. 0 without
-/// --clip-norm.
+/// Returns the number of bytes that a rank needs to publish its sums of squares (ShardNorm). It is 0 if there is only
+/// one rank, or without --clip-norm.
 std::size_t norm_bytes(const UpdateContext& context) {
   if (context.optimizer.clip_norm == 0.0) return 0;
   return ShardNorm::bytes(ParameterLayout(context.graph.parameters()).total());
 }
 
 /// The communicator's memory, from which other ranks copy, holds in this order: gradients, variables and, with several
-/// ranks, the sums of squares and the log. The log is last because ranks with more threads have a longer log.
+/// ranks, the sums of squares and the log. The log is last, because its length differs between ranks with different
+/// numbers of threads.
 ParameterStore make_parameters(const UpdateContext& context, SharedHostMemory& memory) {
   const std::size_t of_gradients = gradient_bytes_of(context);
   const std::size_t of_values = value_bytes(ParameterLayout(context.graph.parameters()));
@@ -118,12 +119,12 @@ ShardedUpdate::ShardedUpdate(const UpdateContext& context)
 }
 
 void ShardedUpdate::broadcast_from_first() {
-  communicator_.broadcast(parameters_.values(), 0);  // the slots are shared, and rank 0 has written them before
+  communicator_.broadcast(parameters_.values(), 0);  // the ranks share the slots, and rank 0 has already written them
 }
 
 void ShardedUpdate::begin_step(MeanGradients gradients) {
-  // The clip factor of each variable depends on the gradients of all variables. Therefore a single rank keeps all
-  // gradients until the end of the backward pass.
+  // The clip factor of each variable depends on the gradients of all variables. Therefore, if there is only one rank,
+  // it keeps all gradients until the end of the backward pass.
   gradients_ = one_rank_ && clips_ ? MeanGradients::readable : gradients;
   allowed_.reset();
 }

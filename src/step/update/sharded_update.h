@@ -10,9 +10,9 @@
 // updates all variables after the backward pass.
 //
 // A rank reads each gradient of its shard once from every rank. The rank does not store the means. It computes the
-// means of a block in the cache, and immediately updates the variables and the slots of this block. The result equals
-// averaging followed by an update of all variables, bit for bit. If the mean gradients must be readable, the ranks
-// all-reduce them first.
+// means of a block in the cache, and immediately updates the variables and the slots of this block. The result is the
+// same, bit for bit, as if the ranks first averaged all gradients and then updated all variables. If the mean gradients
+// must be readable, the ranks all-reduce them first.
 #pragma once
 
 #include <cstddef>
@@ -29,28 +29,28 @@
 
 namespace carillon {
 
-/// The norm of a step's gradient for ranks that share a host's memory, for --clip-norm.
+/// Computes the norm of a step's gradient for --clip-norm, for ranks that share a host's memory.
 ///
 ///   every rank   means of the gradients in its blocks -> sum of the squared means of each block -> publish the sums
 ///                -> (the ranks meet) -> add the sums of the blocks of all ranks; the norm is the root
 ///
 /// The blocks divide the whole flat array (GradientNorm) and do not depend on the shards, so the norm has the same bits
-/// at any number of ranks. A rank's blocks do not coincide with its shard.
+/// at any number of ranks. The blocks of a rank are not the same elements as its shard.
 class ShardNorm {
  public:
   /// Bytes that each rank needs to publish its sums, a multiple of 64. `count`: elements of the flat arrays.
   static std::size_t bytes(std::size_t count);
 
-  /// `own`: the address where this rank publishes its sums, in an own array of `memory`, at the same offset on all
-  /// ranks. `norm` must be made from `parameters`. `parameters` and `memory` outlive this.
+  /// `own`: the address to which this rank writes its sums. The address is in an own array of `memory`, at the same
+  /// offset on all ranks. `norm` must be made from `parameters`. `parameters` and `memory` outlive this object.
   ShardNorm(GradientNorm norm, const ParameterStore& parameters, SharedHostMemory& memory, std::byte* own);
 
-  /// The norm of the mean gradient. `are_means`: true if the gradients in this rank's store are means; false if each
-  /// rank's store has the rank's own gradients. All gradients must be complete on all ranks. Collective.
+  /// Computes the norm of the mean gradient. `are_means`: true if the gradients in this rank's store are means; false
+  /// if each rank's store has the rank's own gradients. All gradients must be complete on all ranks. Collective.
   ClippedNorm find(bool are_means);
 
  private:
-  /// The elements of a rank's blocks.
+  /// Returns the elements of a rank's blocks.
   Slice elements_of(int rank) const;
   std::span<double> published(int rank) const;
 
@@ -81,13 +81,14 @@ class ShardedUpdate final : public UpdateStrategy {
   bool holds_whole_step() const override { return !is_updating_ && !(log_ && log_->another_rank_is_ahead()); }
 
  private:
-  /// With MeanGradients::update_only and several ranks: averages the step sums and this rank's shard of the gradients,
-  /// and updates this shard of the variables.
+  /// With MeanGradients::update_only and several ranks: averages the step sums and the gradients of this rank's shard,
+  /// and updates the variables of this shard.
   void average_and_update();
-  /// With --clip-norm and several ranks: finds the norm of the gradient, if the step updates the variables. Call it
+  /// With --clip-norm and several ranks: if the step updates the variables, computes the norm of the gradient. Call it
   /// after a barrier.
   void clip();
-  /// For several ranks: if `allowed`, updates this rank's shard and copies the other shards. Call it after a barrier.
+  /// For several ranks: if `allowed` is true, updates this rank's shard and copies the other shards. Call it after a
+  /// barrier.
   void update_together(bool allowed);
   /// Updates the blocks of the owner's shard that are not yet updated.
   void update_shard(int owner);
@@ -97,16 +98,16 @@ class ShardedUpdate final : public UpdateStrategy {
   SharedHostMemory& memory_;
   bool one_rank_;
   ParameterStore parameters_;
-  Reducer reducer_;  ///< all-reduces the gradients if they are MeanGradients::readable
+  Reducer reducer_;  ///< if the gradients are MeanGradients::readable, all-reduces them
   std::unique_ptr<ElementwiseOptimizer> optimizer_;
-  std::optional<ShardLog> log_;  ///< exists only with several ranks
+  std::optional<ShardLog> log_;  ///< exists only if there are several ranks
   StepEnd end_;
   bool clips_;
-  std::optional<ShardNorm> norm_;  ///< exists only with --clip-norm and several ranks
-  ClippedNorm clipped_;            ///< norm of the last step, if there is `norm_`
+  std::optional<ShardNorm> norm_;  ///< exists only with --clip-norm and if there are several ranks
+  ClippedNorm clipped_;            ///< norm of the last step, if `norm_` exists
   MeanGradients gradients_ = MeanGradients::readable;
   std::vector<float> sums_;      ///< the means of the step sums
-  std::optional<bool> allowed_;  ///< one rank: whether this step's loss is finite; nothing: not known yet
+  std::optional<bool> allowed_;  ///< only for one rank: whether this step's loss is finite; nullopt: not yet known
   UpdateGate* gate_;
   bool is_updating_ = false;
 };

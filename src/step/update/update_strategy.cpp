@@ -92,8 +92,8 @@ std::optional<double> ReplicatedUpdate::gradient_norm() const {
 
 namespace {
 
-/// Makes the compute copy of a parameter of this shape; without a tensor if the op reads the parameter itself. `input`:
-/// shape of input 0 of the op that reads the parameter.
+/// Makes the compute copy of a parameter of this shape. If the op reads the parameter itself, the result has no tensor.
+/// `input`: shape of input 0 of the op that reads the parameter.
 ComputeCopy make_compute_copy(const Shape& shape, ComputeCopyFormat form, DType type, const Shape& input,
                               Device& device) {
   if (form == ComputeCopyFormat::none || (form == ComputeCopyFormat::same_layout && type == DType::f32)) return {};
@@ -137,7 +137,7 @@ std::vector<ComputeCopy> make_compute_copies(const Graph& graph, Device& device)
       is_made[parameter] = true;
     }
   }
-  // If there are no compute copies, returns an empty list, so that the update does not look for any.
+  // If there are no compute copies, returns an empty list, so that the update does not check each parameter.
   if (std::ranges::none_of(compute_copies, [](const ComputeCopy& c) { return bool(c.tensor); })) return {};
   return compute_copies;
 }

@@ -1,7 +1,7 @@
 // UpdateStrategy: averages the gradients of a step over the ranks and updates the variables.
 //
 // A strategy decides where variables, gradients and optimiser slots are stored, which rank updates which elements, and
-// how the updated variables reach the other ranks. After each step all ranks hold equal variables, bit for bit.
+// how the other ranks get the updated variables. After each step all ranks hold equal variables, bit for bit.
 //
 //   replicated      every rank updates all variables from the all-reduced gradients    CPU, GPU; any update rule
 //   sharded (host)  each rank updates its shard in memory that the ranks share,        CPUs of one host; elementwise
@@ -18,10 +18,10 @@
 // A strategy may average and update earlier: it may update all variables in enqueue_means, or each variable in its
 // gradient_complete. A strategy must not do this if the mean gradients must be readable.
 //
-// Adding a strategy takes one file: implement this interface and a factory of the type MakeUpdateStrategy, and pass the
-// factory as TowerSettings::make_update. Example: tests/step/custom_update_mpi_test.cpp shards slots over ranks that
-// share no memory. A strategy that shards slots can reserve address space for whole arrays and touch only its own
-// shard, because untouched pages use no memory. Optimisers then work on ParameterStore as usual. If
+// To add a strategy, write one file: implement this interface and a factory of the type MakeUpdateStrategy, and pass
+// the factory as TowerSettings::make_update. For example, tests/step/custom_update_mpi_test.cpp shards slots over ranks
+// that do not share memory. A strategy that shards slots can reserve address space for whole arrays and touch only its
+// own shard, because untouched pages use no memory. Optimisers then use ParameterStore in the usual way. If
 // OptimizerSettings::clip_norm is set, a strategy that updates ranges itself must first compute the norm of the whole
 // mean gradient (GradientNorm) and pass it to ElementwiseOptimizer::clip.
 #pragma once
@@ -47,12 +47,12 @@
 
 namespace carillon {
 
-/// Lets another thread stop the steps of a rank between two updates, in order to save its variables.
+/// Lets another thread stop the steps of a rank between two updates, so that this thread can save the rank's variables.
 class UpdateGate {
  public:
   /// The thread that takes steps calls this before it changes variables, slots or saved buffers, and before it allows
-  /// other ranks to change shared slots. Blocks for ever if the updates are stopped. Further calls before `leave` have
-  /// no effect.
+  /// other ranks to change shared slots. If the updates are stopped, this function never returns. Further calls before
+  /// `leave` have no effect.
   void enter() {
     State expected = State::open;
     while (state_.load(std::memory_order_relaxed) != State::entered &&
@@ -61,7 +61,7 @@ class UpdateGate {
       expected = State::open;
     }
   }
-  /// Call it when the step is complete. Then `stop` can succeed again.
+  /// Call it when the step is complete. After this call, `stop` can succeed.
   void leave() {
     State expected = State::entered;
     state_.compare_exchange_strong(expected, State::open, std::memory_order_release);
@@ -78,26 +78,26 @@ class UpdateGate {
   std::atomic<State> state_{State::open};
 };
 
-/// Whether the mean gradients of a step are readable between enqueue_means and enqueue_update.
+/// States whether the mean gradients of a step are readable between enqueue_means and enqueue_update.
 enum class MeanGradients {
-  readable,     ///< every rank can read them, and the old variables
-  update_only,  ///< only the update uses them; their memory is undefined after the step
+  readable,     ///< every rank can read the mean gradients and the old variables
+  update_only,  ///< only the update uses the mean gradients; their memory is undefined after the step
 };
 
 class UpdateStrategy : public GradientSink {
  public:
   // Memory.
-  /// Variables, gradients and step sums of this rank. The slots are accessed through `slot`.
+  /// Variables, gradients and step sums of this rank. To access the slots, call `slot`.
   virtual const ParameterStore& parameters() const = 0;
   /// Slot number `slot` of optimizer_slots, with the layout of `parameters`, in the device's memory. Write it only
   /// before broadcast_from_first. Read it only after `synchronize`, until the next step. A strategy that shards its
   /// slots may allocate the whole array for only these two periods. Replicated slots are always readable.
   virtual std::span<float> slot(int slot) const = 0;
-  /// Whether every rank holds equal slots in its own memory. If not, only rank 0 may write slots.
+  /// True if every rank has equal slots in its own memory. If false, only rank 0 may write slots.
   virtual bool replicates_slots() const = 0;
   /// Copies rank 0's variables and slots to all ranks. Call it before the first step. Collective.
   virtual void broadcast_from_first() = 0;
-  /// Makes the slots readable on every rank, as of the last enqueued step. Collective.
+  /// Makes the slots readable on every rank. They have the values after the last enqueued step. Collective.
   virtual void synchronize() {}
 
   // A step.
@@ -106,20 +106,20 @@ class UpdateStrategy : public GradientSink {
   /// Enqueues the averages that are not yet enqueued, and the wait for all averages. Call it after the last
   /// gradient_complete.
   virtual void enqueue_means() = 0;
-  /// The averaged step sums and their scale, after enqueue_means.
+  /// Returns the averaged step sums and their scale. Call it after enqueue_means.
   virtual const StepEnd& step_end() const = 0;
   /// Enqueues the update, if it is not yet enqueued. On a GPU it contains the step's last kernel (finish_block).
   virtual void enqueue_update() = 0;
-  /// The norm of the last step's mean gradient before clipping. Equal on all ranks. Has a value only on a CPU with
-  /// OptimizerSettings::clip_norm, and only if the last step updated the variables.
+  /// Returns the norm of the last step's mean gradient before clipping. It is equal on all ranks. It has a value only
+  /// on a CPU with OptimizerSettings::clip_norm, and only if the last step updated the variables.
   virtual std::optional<double> gradient_norm() const { return std::nullopt; }
-  /// CPU only: true if the variables and slots that this rank can read belong to one completed step. Then the rank can
-  /// call `synchronize` and save them without the other ranks. Returns false during an update, and if an update may
-  /// have been interrupted.
+  /// CPU only: true if the variables and slots that this rank can read belong to one completed step. In this case, the
+  /// rank can call `synchronize` and save them without the other ranks. Returns false during an update, and if an
+  /// update may have been interrupted.
   virtual bool holds_whole_step() const = 0;
 };
 
-/// The objects that a strategy uses. The objects outlive the strategy.
+/// The objects that a strategy uses. They outlive the strategy.
 struct UpdateContext {
   const Graph& graph;  ///< graph of the network: has the specs of the parameters, and the ops that read the parameters
   const OptimizerSettings& optimizer;
@@ -128,7 +128,8 @@ struct UpdateContext {
   const StepInputs& inputs;  ///< has the scalars of each step (StepInputs::scalars, StepHeader)
   std::size_t step_sums = step_sum_count;
   std::size_t bucket_bytes = 0;  ///< bytes per bucket of gradients; 0: default (bucket_bytes_on)
-  UpdateGate* gate = nullptr;    ///< a CPU strategy enters it before each update; its user leaves it; may be null
+  UpdateGate* gate = nullptr;    ///< a CPU strategy enters it before each update, and the user of the strategy leaves
+                                 ///< it; may be null
 };
 
 /// Collective. Errors: as make_optimizer.
@@ -138,13 +139,13 @@ using MakeUpdateStrategy = std::function<std::unique_ptr<UpdateStrategy>(const U
 /// ReplicatedUpdate.
 std::unique_ptr<UpdateStrategy> make_update_strategy(const UpdateContext& context);
 
-/// Estimates how many bytes this rank shares with the other ranks of its host under the strategy that
+/// Estimates the number of bytes that this rank shares with the other ranks of its host, for the strategy that
 /// make_update_strategy chooses. Ignores gaps and step sums. Returns 0 if there is no shared memory.
 std::size_t shared_bytes(std::size_t parameter_count, const OptimizerSettings& optimizer, const Device& device,
                          Communicator& communicator);
 
 // ReplicatedUpdate: the UpdateStrategy in which every rank has all slots and updates all variables. The strategy
-// supports CPUs and GPUs, and any update rule.
+// supports CPUs and GPUs, and all update rules.
 //
 //   gradient_complete   starts the all-reduce of each bucket that is complete, during the backward pass
 //   enqueue_means       waits for all buckets
@@ -188,12 +189,12 @@ class ReplicatedUpdate final : public UpdateStrategy {
 
 // Compute copies of parameters on a GPU, for ReplicatedUpdate and for evaluations.
 
-/// A compute copy of each parameter of the graph, in the format that its op reads. The copies are zeroed. Returns an
-/// empty list on a CPU, and if no op reads a compute copy.
+/// Makes a compute copy of each parameter of the graph, in the format that the parameter's op reads. The copies hold
+/// zeros. Returns an empty list on a CPU, and if no op reads a compute copy.
 std::vector<ComputeCopy> make_compute_copies(const Graph& graph, Device& device);
 
 /// Enqueues the conversion of the parameters' current values to their compute copies. Call it after every change of
-/// parameters, except after updates. Updates also write the copies.
+/// parameters. Exception: it is not necessary after updates, because they also write the copies.
 void refresh_compute_copies(const ParameterStore& parameters, Device& device);
 
 }  // namespace carillon

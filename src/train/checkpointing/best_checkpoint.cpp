@@ -16,7 +16,7 @@ nlohmann::json object(const std::string& text) {
   return parsed.is_object() ? parsed : nlohmann::json::object();
 }
 
-/// The image size in evaluations of pictures; null if the records are not pictures.
+/// Returns the image size in evaluations of pictures, or null if the records are not pictures.
 nlohmann::json evaluated_size(const nlohmann::json& run) {
   nlohmann::json size = run.value("eval_image_size", nlohmann::json(0));
   return size == 0 ? run.value("image_size", nlohmann::json()) : size;

@@ -14,15 +14,15 @@
 
 namespace carillon {
 
-/// The description of the run with the score added, as the best checkpoint stores it.
+/// Returns the description of the run with the score added. The best checkpoint stores this description.
 RunDescription with_score(RunDescription description, const Score& score);
 
-/// Whether a run with the description `json_before` was evaluated on the records of `now`, at the same image size.
+/// True if a run with the description `json_before` was evaluated on the records of `now`, at the same image size.
 bool same_evaluation(const std::string& json_before, const RunDescription& now);
 
-/// Reads the step and the score of the best checkpoint in `train_dir`. The score has the names of `form`. Returns
+/// Reads the step and the score of the best checkpoint in `train_dir`. The score has the same names as `form`. Returns
 /// nullopt if there is no such file. Warns and returns nullopt if the file cannot be read, has more than `max_bytes`
-/// bytes, or does not state an evaluation on the records and at the image size of `description`.
+/// bytes, or was not evaluated on the records and at the image size of `description`.
 std::optional<StepScore> best_score(const std::filesystem::path& train_dir, std::uint64_t max_bytes, const Score& form,
                                     const RunDescription& description,
                                     const std::function<void(const std::string&)>& warn);

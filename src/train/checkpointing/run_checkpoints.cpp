@@ -35,7 +35,7 @@ std::unique_ptr<DirectoryLock> lock_train_directory(const std::filesystem::path&
 
 namespace {
 
-/// The files of a run that --fresh removes, without the plan. Errors: io.
+/// Returns the files of a run that --fresh removes, without the plan. Errors: io.
 std::vector<std::filesystem::path> run_files(const std::filesystem::path& train_dir) {
   std::vector<std::filesystem::path> ours{train_dir / "metrics.jsonl", best_checkpoint_path(train_dir)};
   for (const std::int64_t step : list_checkpoints(train_dir)) ours.push_back(checkpoint_path(train_dir, step));
@@ -51,10 +51,10 @@ std::vector<std::filesystem::path> run_files(const std::filesystem::path& train_
 
 void remove_run_files(const std::filesystem::path& train_dir) {
   for (const std::filesystem::path& path : run_files(train_dir)) remove_file(path);
-  remove_file(train_dir / plan_name);  // after the checkpoints: they must not remain without their plan
+  remove_file(train_dir / plan_name);  // removed after the checkpoints, which must not exist without their plan
   std::error_code error;
   if (!std::filesystem::exists(train_dir / next_plan_name, error)) return;
-  // The next settings keep their name, too: a restart after a lost rank reads them again.
+  // The settings of the next training also keep their name, because a restart after a lost rank reads them again.
   const auto replace = std::filesystem::copy_options::overwrite_existing;
   std::filesystem::copy_file(train_dir / next_plan_settings_name, train_dir / plan_settings_name, replace, error);
   if (!error) std::filesystem::rename(train_dir / next_plan_name, train_dir / plan_name, error);
@@ -83,7 +83,7 @@ std::string check_free_space(const std::filesystem::path& directory, const Space
 }
 
 std::uint64_t max_checkpoint_bytes(const Network& network) {
-  constexpr std::uint64_t max_copies = 16;  // variables, averages, optimiser slots
+  constexpr std::uint64_t max_copies = 16;  // variables, moving averages, optimiser slots
   constexpr std::uint64_t other_bytes = (std::uint64_t{48} << 20) + max_text_bytes;
   const BuiltNetwork built = build_network(network, {1, Arithmetic::fp32, Purpose::evaluation});
   const std::uint64_t arrays = built.graph.parameters().size() + built.graph.buffers().size();
@@ -95,7 +95,7 @@ std::uint64_t max_checkpoint_bytes(const Network& network) {
 
 namespace {
 
-// Names in the description of a checkpoint that a LastStepSaver wrote.
+// Names in the description of a checkpoint. If they are present, a LastStepSaver wrote the checkpoint.
 constexpr const char* task_loss_name = "last step task loss";
 constexpr const char* l2_loss_name = "last step l2 loss";
 
@@ -138,11 +138,11 @@ void check_finite(const CheckpointState& state) {
   check_arrays(state.buffers, state.global_step);
 }
 
-/// The size of a checkpoint of the tower, and how many further checkpoints the run will keep at a time.
+/// Returns the size of a checkpoint of the tower, and how many further checkpoints the run will keep at a time.
 SpaceNeeded space_needed(const CheckpointOptions& options, std::int64_t steps, bool evaluates, const Tower& tower) {
   steps = std::max<std::int64_t>(steps, 1);
   std::int64_t count = options.checkpoint_every > 0 ? (steps - 1) / options.checkpoint_every + 1 : 1;
-  if (options.keep_checkpoints > 0) {  // the newest is complete before the oldest is removed
+  if (options.keep_checkpoints > 0) {  // the newest checkpoint is complete before the oldest one is removed
     const auto present = options.fresh ? 0 : static_cast<std::int64_t>(list_checkpoints(options.train_dir).size());
     const std::int64_t besides = options.keep_every > 0 ? steps / options.keep_every : 0;
     count = std::min(count, std::max<std::int64_t>(options.keep_checkpoints + 1 - present, 1) + besides);
@@ -330,7 +330,7 @@ std::string LastStepSaver::save() const noexcept try {
   } catch (const std::exception& error) {
     return fmt::format("; step {} is not saved: {}", position.step, error.what());
   }
-} catch (...) {  // no memory for the text
+} catch (...) {  // there is not enough memory for the text
   return {};
 }
 

@@ -31,51 +31,53 @@
 namespace carillon {
 
 /// On rank 0: locks the train directory and removes the temporary files of killed writers. Returns null on other ranks.
-/// Collective. Errors: as DirectoryLock, io.
+/// Collective. Errors: as DirectoryLock; io.
 std::unique_ptr<DirectoryLock> lock_train_directory(const std::filesystem::path& train_dir, const Mpi& mpi);
 
-/// The plan of `carillon train` and its settings, which belong to the checkpoints of the train directory.
+/// The files of the plan of `carillon train` and its settings. They belong to the checkpoints of the train directory.
 inline constexpr const char *plan_name = "plan.json", *plan_settings_name = "plan.cfg";
-/// The plan and the settings of a training that begins with --fresh. They wait until the earlier training is removed.
+/// The files of the plan and the settings of a training that begins with --fresh. They become the plan after the
+/// earlier training has been removed.
 inline constexpr const char *next_plan_name = "next-plan.json", *next_plan_settings_name = "next-plan.cfg";
 
 /// Removes checkpoints, metrics.jsonl, event files and the plan, and nothing else. If there is a next plan, it becomes
-/// the plan. A kill during the removal leaves the earlier plan or none, never the next plan with earlier checkpoints.
-/// Errors: io.
+/// the plan. If the process is killed during the removal, the directory has the earlier plan or no plan. It never has
+/// the next plan together with earlier checkpoints. Errors: io.
 void remove_run_files(const std::filesystem::path& train_dir);
 
 struct SpaceNeeded {
   std::uint64_t checkpoint_bytes = 0;
-  std::int64_t count = 1;         ///< checkpoints in addition to those in the directory
+  std::int64_t count = 1;         ///< number of checkpoints in addition to those in the directory
   std::uint64_t freed_bytes = 0;  ///< size of the files that will be removed first
 };
 
-/// The smallest possible size of a checkpoint with `floats` float32 numbers.
+/// Returns the smallest possible size of a checkpoint with `floats` float32 numbers.
 inline std::uint64_t checkpoint_bytes(std::uint64_t floats) { return floats * sizeof(float); }
 
 /// Returns a warning if the file system of `directory` has no space for `needed.count` checkpoints. Returns an empty
-/// text if there is space, or if the file system does not report its free space. Quotas are ignored. Errors: io (no
-/// space for one checkpoint).
+/// text if there is space, or if the file system does not report its free space. Ignores quotas. Errors: io (there is
+/// no space for one checkpoint).
 std::string check_free_space(const std::filesystem::path& directory, const SpaceNeeded& needed);
 
-/// Upper limit for the size of a checkpoint of `network` with any optimiser, in bytes.
+/// Returns an upper limit for the size of a checkpoint of `network` with any optimiser, in bytes.
 std::uint64_t max_checkpoint_bytes(const Network& network);
 
-/// The size limit for reading the checkpoints of a network that need at most `max_bytes`. The limit is at least 1 GiB,
-/// so that the reader can also load the larger checkpoint of another network and name that network in the error.
+/// Returns the size limit for reading the checkpoints of a network, which need at most `max_bytes`. The limit is at
+/// least 1 GiB, so that the reader can also load the larger checkpoint of another network and name that network in the
+/// error.
 constexpr std::uint64_t checkpoint_read_limit(std::uint64_t max_bytes) {
   return std::max(max_bytes, std::uint64_t{1} << 30);
 }
 
-/// Returns step and losses of the step before the checkpoint. Returns nullopt unless a LastStepSaver wrote the
-/// checkpoint and knew the losses.
+/// Returns step and losses of the step before the checkpoint. Returns nullopt if no LastStepSaver wrote the checkpoint,
+/// or if it did not know the losses.
 std::optional<StepResult> stored_result(const CheckpointState& state);
 
 class RunCheckpoints {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `warn` is called with one line per warning. The references outlive this. Collective.
+  /// Calls `warn` with one line per warning. The referenced objects outlive this object. Collective.
   RunCheckpoints(const CheckpointOptions& options, const ModelOptions& model, const TaskScore& task_score,
                  const RunDescription& description, const Mpi& mpi, std::function<void(const std::string&)> warn);
 
@@ -84,7 +86,7 @@ class RunCheckpoints {
   void check_bounds(const RunPosition& start, std::int64_t max_steps, std::int64_t global_batch,
                     const Tower& tower) const;
   /// Warns if the disk lacks space for the checkpoints of `steps` steps. `evaluates`: the run has evaluations.
-  /// Collective. Errors: io (no space for one checkpoint).
+  /// Collective. Errors: io (there is no space for one checkpoint).
   void check_space(std::int64_t steps, bool evaluates, const Tower& tower) const;
 
   /// Starts to write a checkpoint. Errors: failed (a variable is not finite).
@@ -92,21 +94,21 @@ class RunCheckpoints {
   /// Starts to write best.ckpt.h5 if the evaluation of this step is better than all earlier evaluations. Errors: as
   /// save.
   void keep_if_best(const RunPosition& position, const Score& score, const Tower& tower);
-  /// On rank 0: whether keep_if_best would write nothing, because the run keeps no best checkpoint or because the
-  /// stored one is at least as good.
+  /// On rank 0: returns true if keep_if_best would write nothing. The reason is that the run keeps no best checkpoint,
+  /// or that the stored best checkpoint is at least as good.
   bool has_kept(const Score& score, const Tower& tower);
-  /// On rank 0: step and score of the best checkpoint; nullopt if there is no best checkpoint or if the run has not
-  /// evaluated yet.
+  /// On rank 0: returns step and score of the best checkpoint. Returns nullopt if there is no best checkpoint, or if
+  /// the run has not evaluated yet.
   const std::optional<StepScore>& best() const { return best_; }
-  /// On rank 0: as CheckpointWriter::newest_complete, ignoring best.ckpt.h5.
+  /// On rank 0: as CheckpointWriter::newest_complete, but ignores best.ckpt.h5.
   std::int64_t newest_complete() const { return writers_->of_steps.newest_complete(); }
   /// Sets the time of the last checkpoint to now, for --checkpoint-every-seconds.
   void start_clock() { saved_at_ = Clock::now(); }
-  /// Returns the requests of this rank. Rank 0 checks the writes in progress. Rank 0 requests a checkpoint if one is
-  /// due at `now`, and the end of the run if checkpoints kept failing.
+  /// Returns the requests of this rank. Rank 0 checks the writes in progress. If a checkpoint is due at `now`, rank 0
+  /// requests it. If checkpoints kept failing, rank 0 requests the end of the run.
   ControlFlags poll(Clock::time_point now = Clock::now());
-  /// Waits until all checkpoints are on disk. If `code` is ExitCode::io, throws the error of the checkpoints that kept
-  /// failing. Collective. Errors: io.
+  /// Waits until all checkpoints are on disk. If `code` is ExitCode::io, checkpoints kept failing, and the function
+  /// throws their error. Collective. Errors: io.
   void finish(const RunPosition& position, ExitCode code);
 
  private:
@@ -127,8 +129,8 @@ class RunCheckpoints {
   const RunDescription& description_;
   const Mpi& mpi_;
   std::function<void(const std::string&)> warn_;
-  std::optional<Writers> writers_;  ///< on rank 0 only
-  std::optional<StepScore> best_;   ///< score of the best checkpoint, from the first evaluation on
+  std::optional<Writers> writers_;  ///< exists only on rank 0
+  std::optional<StepScore> best_;   ///< score of the best checkpoint; set at the first evaluation
   bool has_read_best_ = false;      ///< true once `best_` has been read from the best checkpoint of earlier runs
   Clock::time_point saved_at_ = Clock::now();
 };
@@ -137,7 +139,7 @@ class RunCheckpoints {
 /// ranks.
 class LastStepSaver {
  public:
-  /// A training that starts at `first`. The references outlive the saver.
+  /// Prepares to save a training that starts at `first`. The referenced objects outlive the saver.
   struct Training {
     const CheckpointOptions& options;
     const ModelOptions& model;
@@ -148,15 +150,15 @@ class LastStepSaver {
     const Mpi& mpi;
   };
 
-  /// From now on, until `stop` or destruction, the stall detector saves before it ends the run.
+  /// After this call, until `stop` or destruction, the stall detector saves before it ends the run.
   LastStepSaver(const Training& training, StallDetector& stall_detector);
   ~LastStepSaver() { stop(); }
   LastStepSaver(const LastStepSaver&) = delete;
   LastStepSaver& operator=(const LastStepSaver&) = delete;
 
-  /// Disables all later saves. Call it if the state may be wrong.
+  /// Disables all later saves. Call it if the variables may be wrong.
   void stop();
-  /// Announces that the run will now write an ordinary checkpoint of this step. Once that checkpoint is complete,
+  /// Announces that the run will now write an ordinary checkpoint of this step. After that checkpoint is complete,
   /// `save` does not write it again. If a file with the checkpoint's name already exists when this function is called,
   /// `save` writes the checkpoint, because the existing file may be old and damaged.
   void expect_checkpoint(std::int64_t step);
@@ -165,13 +167,13 @@ class LastStepSaver {
   /// Writes a checkpoint of the last completed step. Does nothing after `stop`, before the first step is complete,
   /// during an update, or if the train directory does not exist on this host. Locks the directory if the process of
   /// rank 0 ran on this host and has ended. Returns text for the error line: "; saved step 812 in
-  /// DIR/model.ckpt-812.h5" or "; step 812 is not saved: CAUSE"; empty if it does nothing. A thread other than the main
-  /// thread must first call Tower::stop_updates.
+  /// DIR/model.ckpt-812.h5" or "; step 812 is not saved: CAUSE". Returns an empty text if it does nothing. A thread
+  /// other than the main thread must first call Tower::stop_updates.
   std::string save() const noexcept;
 
  private:
   std::string write(const RunPosition& position) const;
-  /// The description of the run, with the losses of the step before `position` if they are known.
+  /// Returns the description of the run. If the losses of the step before `position` are known, adds them.
   std::string description_at(const RunPosition& position) const;
 
   Training training_;

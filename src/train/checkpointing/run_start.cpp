@@ -28,9 +28,9 @@ std::vector<float> first_values(const ParameterSpec& spec, std::uint64_t seed, c
 }
 
 /// Excludes the variables and buffers with names that match one of `patterns`: replaces their values in `checkpoint` by
-/// initial values. The checkpoint may lack these arrays. Initial values of variables are `given` or drawn from `seed`.
-/// Patterns are shell patterns, in which `*` also matches `/`. Returns the names of the excluded variables and buffers.
-/// Errors: usage (a pattern matches no variable; lists all variables).
+/// initial values. `checkpoint` need not contain these arrays. Initial values of variables are `given` or drawn from
+/// `seed`. Patterns are shell patterns, in which `*` also matches `/`. Returns the names of the excluded variables and
+/// buffers. Errors: usage (a pattern matches no variable; the message lists all variables).
 std::vector<std::string> exclude(const std::vector<std::string>& patterns, const ParameterStore& parameters,
                                  const BufferStore& buffers, std::uint64_t seed, const std::vector<GivenValues>& given,
                                  CheckpointState& checkpoint) {
@@ -53,8 +53,8 @@ std::vector<std::string> exclude(const std::vector<std::string>& patterns, const
   return names;
 }
 
-/// The network's initial values that are not random: values from its file, and values computed from the images of
-/// `dataset`.
+/// Returns the network's initial values that are not random. They are values from its file, and values computed from
+/// the images of `dataset`.
 std::vector<GivenValues> given_values(const Network& network, const Dataset* dataset) {
   std::vector<GivenValues> given;
   if (network.given) given = *network.given;
@@ -134,7 +134,8 @@ void print_initialized(const LoadedCheckpoint& initial, const std::vector<std::s
 
 namespace {
 
-/// Checks that the checkpoint belongs to `model`. Errors: data. `other_way`: advice at the end of the message.
+/// Checks that the checkpoint belongs to `model`. `other_way`: advice at the end of the message. Errors: data (it
+/// belongs to another model).
 void check_model(const LoadedCheckpoint& loaded, const ModelOptions& model, std::string_view other_way) {
   if (loaded.state.model == model.name) return;
   const std::string trained = printable(loaded.state.model);
@@ -145,8 +146,8 @@ void check_model(const LoadedCheckpoint& loaded, const ModelOptions& model, std:
 /// Initializes the tower of rank 0 according to --init-from, --init-exclude and --seed. Prints a line about
 /// --init-from, and a warning if the checkpoint of --init-from was trained with another --preprocessing than the run of
 /// `description`. `dataset`: training set for initial values that depend on data; null: the network has none. Errors:
-/// usage (--init-exclude matches no variable; lists all variables), no_input (the file of --init-from is missing), data
-/// (damaged, or of another model), io.
+/// usage (--init-exclude matches no variable; the message lists all variables), no_input (the file of --init-from is
+/// missing), data (the file is damaged or belongs to another model), io.
 void initialize(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
                 const RunDescription& description, Tower& tower) {
   for (const std::string& note : tower.network().notes) print_text(STDOUT_FILENO, note + "\n");
@@ -184,7 +185,7 @@ std::optional<LoadedCheckpoint> checkpoint_to_resume(const CheckpointOptions& op
   return loaded;
 }
 
-/// Checks that the checkpoint and the run have the same task. Errors: usage.
+/// Checks that the checkpoint and the run have the same task. Errors: usage (the tasks differ).
 void require_same_task(const LoadedCheckpoint& checkpoint, const RunDescription& description) {
   const nlohmann::json before = nlohmann::json::parse(checkpoint.state.options_json, nullptr, false);
   const nlohmann::json now = nlohmann::json::parse(description.json(), nullptr, false);
@@ -221,13 +222,14 @@ bool first_rank_finds(const Mpi& mpi, const std::function<bool()>& condition) {
   return found != 0;
 }
 
-/// On rank 0: returns the score of the evaluation at the checkpoint's step, or nullopt if this evaluation is not
+/// On rank 0: returns the score of the evaluation at the checkpoint's step. Returns nullopt if this evaluation is not
 /// logged.
 std::optional<Score> last_evaluation(const ResumedRun& run) {
   return logged_score(run.options.checkpoint.train_dir, run.start.position.step, run.score.form());
 }
 
-/// Whether the last evaluation is logged and, if it is the best evaluation, best.ckpt.h5 is written for it. Collective.
+/// True if the last evaluation is logged. If it is the best evaluation, best.ckpt.h5 must also have been written for
+/// it. Collective.
 bool has_last_evaluation(const ResumedRun& run) {
   return first_rank_finds(run.mpi, [&] {
     const std::optional<Score> logged = last_evaluation(run);
@@ -235,7 +237,7 @@ bool has_last_evaluation(const ResumedRun& run) {
   });
 }
 
-/// As has_last_evaluation, but returns true only if the evaluation also reached the target. Collective.
+/// As has_last_evaluation, but also requires that the evaluation reached the target. Collective.
 bool has_reached_target(const ResumedRun& run) {
   return first_rank_finds(run.mpi, [&] {
     const std::optional<Score> logged = last_evaluation(run);
@@ -250,7 +252,7 @@ bool has_reached_target(const ResumedRun& run) {
 std::vector<StepScore> logged_evaluations(const ResumedRun& run) {
   if (!run.start.same_evaluation) return {};
   std::vector<StepScore> found;
-  std::vector<double> sent;  // step and value of each evaluation; a step is below 2^53
+  std::vector<double> sent;  // step and value of each evaluation, as two doubles; a step is below 2^53
   const bool is_first = run.mpi.rank() == 0;
   run.mpi.run_on_all([&] {
     if (!is_first) return;

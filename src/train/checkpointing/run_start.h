@@ -1,5 +1,5 @@
-// The start of a run: from the newest checkpoint of its train directory, from the variables of a checkpoint or of a
-// file with PyTorch's weights (--init-from), or from initial values.
+// The start of a run. A run starts from the newest checkpoint of its train directory, from the variables of a
+// checkpoint or of a file with PyTorch's weights (--init-from), or from initial values.
 #pragma once
 
 #include <cstdint>
@@ -26,28 +26,28 @@ void print_initialized(const LoadedCheckpoint& initial, const std::vector<std::s
 struct RunStart {
   RunPosition position;
   bool same_evaluation = false;        ///< true: this run resumes, and its earlier evaluations used the same records
-  std::optional<PacePoint> pace = {};  ///< last point up to `position` in metrics.jsonl, if this run resumes
-  /// Step and losses of the last step before `position`, if rank 0 may have ended before it logged them.
+  std::optional<PacePoint> pace = {};  ///< only if this run resumes: last point up to `position` in metrics.jsonl
+  /// Step and losses of the last step before `position`. Set if rank 0 may have ended before it logged them.
   std::optional<StepResult> before = {};
 };
 
 /// Rank 0 loads its tower from a checkpoint or initializes it, according to --resume and --fresh. Rank 0 then sends its
 /// state to all ranks. Prints from which checkpoint the run resumes, and which settings that affect the result have
-/// changed. Collective. Errors: usage (--resume never in a directory with a checkpoint; the checkpoint is of another
-/// task; --init-exclude matches no variable), no_input (--resume require without a checkpoint; no file --init-from),
-/// data (a damaged checkpoint, or a checkpoint of another model), io.
+/// changed. Collective. Errors: usage (--resume never is set, but the directory has a checkpoint; the checkpoint
+/// belongs to another task; --init-exclude matches no variable), no_input (--resume require is set, but there is no
+/// checkpoint; the file of --init-from is missing), data (the checkpoint is damaged or belongs to another model), io.
 RunStart start_or_resume(const CheckpointOptions& options, const ModelOptions& model, const Dataset* dataset,
                          const RunDescription& description, Tower& tower, const Mpi& mpi);
 
-/// Prints from which checkpoint a run resumes. Warns of changed settings.
+/// Prints the checkpoint from which a run resumes. Warns of changed settings.
 void print_resumed(const LoadedCheckpoint& checkpoint, const CheckpointOptions& options,
                    const RunDescription& description);
 
 /// Why a run has ended.
 enum class EndCause {
-  steps,    ///< --max-steps
-  target,   ///< --stop-at-accuracy
-  patience  ///< --patience
+  steps,    ///< the run reached --max-steps
+  target,   ///< the run reached --stop-at-accuracy
+  patience  ///< --patience is exhausted
 };
 
 /// A run that resumes.
@@ -63,11 +63,11 @@ struct ResumedRun {
 
 /// If the run already ended at this checkpoint, returns the reason why it ended. Otherwise the run continues: returns
 /// nullopt, and adds the logged evaluations before the checkpoint to `patience`. A run also continues if it was killed
-/// before it logged its last evaluation, or before it wrote best.ckpt.h5 for a last evaluation that was the best.
-/// Collective.
+/// before it logged its last evaluation. The same applies if its last evaluation was the best, and the run was killed
+/// before it wrote best.ckpt.h5. Collective.
 std::optional<EndCause> end_of_resumed(const ResumedRun& run, Patience& patience);
 
-/// The line that says that the run already ended at `step`, and why.
+/// Returns the line that says that the run already ended at `step`, and why.
 std::string nothing_to_do_line(const TrainOptions& options, std::int64_t step, EndCause end);
 
 }  // namespace carillon

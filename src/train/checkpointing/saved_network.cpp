@@ -39,7 +39,8 @@ nlohmann::json options_of(const LoadedCheckpoint& loaded) {
   return nlohmann::json::parse(loaded.state.options_json, nullptr, false);
 }
 
-/// The target of records that are not pictures. Errors: data, without the name of the file.
+/// Returns the target of records that are not pictures. Errors: data (the message does not contain the name of the
+/// file).
 TrainedTarget described_target(const nlohmann::json& options) {
   try {
     TrainedTarget target{.outputs = options.at("class count").get<std::int64_t>()};
@@ -51,7 +52,7 @@ TrainedTarget described_target(const nlohmann::json& options) {
       return target;
     }
   } catch (const nlohmann::json::exception&) {
-    // reported below
+    // the error is reported below
   }
   fail(ExitCode::data, "its options do not describe its records");
 }
@@ -66,7 +67,7 @@ std::int64_t output_count(const Network& network) {
   }
 }
 
-/// Adds the name of the file to errors.
+/// If the function throws, adds the name of the file to the error.
 template <typename Read>
 auto naming_file(const LoadedCheckpoint& loaded, const Read& read) {
   try {

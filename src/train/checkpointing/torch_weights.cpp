@@ -20,7 +20,7 @@ namespace carillon {
 namespace {
 
 /// Checks that the network has PyTorch's names. `subject`: beginning of the message, such as "weights.safetensors: ";
-/// may be empty. Errors: usage.
+/// may be empty. Errors: usage (it has no such names).
 void check_names(const std::string& subject, const NetworkDescription& network) {
   if (!network.torch_names.empty()) return;
   fail(ExitCode::usage,
@@ -44,7 +44,7 @@ struct WantedArray {
   bool is_embedding = false;
 };
 
-/// "; the most similar name is 'fc.weight'"
+/// Returns, for example, "; the most similar name is 'fc.weight'".
 std::string similar(const std::string& name, const std::vector<std::string>& names) {
   const std::string near = nearest(name, names);
   return near.empty() ? "" : fmt::format("; the most similar name is '{}'", printable(near));
@@ -65,7 +65,7 @@ std::string common_prefix(const std::vector<SafetensorsEntry>& entries) {
     const auto differs = std::ranges::mismatch(common, entry.name);
     common = common.substr(0, static_cast<std::size_t>(differs.in1 - common.begin()));
   }
-  return std::string(common.substr(0, common.rfind('.') + 1));  // rfind: npos + 1 is 0
+  return std::string(common.substr(0, common.rfind('.') + 1));  // if rfind finds nothing, npos + 1 is 0
 }
 
 /// Names of arrays that other packages use for networks of the same kinds.
@@ -101,8 +101,8 @@ std::string other_package(const std::vector<SafetensorsEntry>& entries) {
   return "";
 }
 
-/// Whether PyTorch pickled the file: its name says so, or its first bytes are the beginning of a pickle or a zip
-/// archive.
+/// True if PyTorch pickled the file. The name of the file shows this, or its first bytes are the beginning of a pickle
+/// or a zip archive.
 bool is_pickled(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return false;
@@ -129,7 +129,7 @@ bool is_pickled(const std::filesystem::path& path) {
        path.string(), shell_word(path.string()), shell_word(converted.string()));
 }
 
-/// The values of an entry. Errors: as SafetensorsFile::read; data (a value is not finite).
+/// Reads the values of an entry. Errors: as SafetensorsFile::read; data (a value is not finite).
 std::vector<float> finite_values(const SafetensorsFile& file, const SafetensorsEntry& entry,
                                  const std::filesystem::path& path) {
   std::vector<float> values = file.read(entry).values;
@@ -138,8 +138,8 @@ std::vector<float> finite_values(const SafetensorsFile& file, const SafetensorsE
   return values;
 }
 
-/// Returns the number of `arrays` that match an array of the network by name and shape, minus the number of arrays that
-/// the network lacks. Returns 0 if at most half of the network's arrays match.
+/// Returns a number that shows how well `arrays` match the network: the number of arrays that match by name and shape,
+/// minus the number of arrays that the network does not have. Returns 0 if at most half of the network's arrays match.
 std::ptrdiff_t match(const Network& network, const std::vector<TorchArray>& arrays) {
   Graph graph(1, Arithmetic::fp32, {.image = network.image});
   add_network(graph, network);
@@ -282,7 +282,7 @@ std::vector<NamedArray> torch_arrays(const NetworkDescription& network, const st
 
 namespace {
 
-/// An array of 2 or 4 dimensions as [places][in][out]; a dense layer has one place.
+/// Treats an array of 2 or 4 dimensions as [places][in][out]. A dense layer has one place.
 struct Extents {
   std::size_t places = 1, in = 0, out = 0;
 };

@@ -9,7 +9,7 @@
 namespace carillon {
 namespace {
 
-/// "rank 3"; with several hosts "rank 3 on node2".
+/// Returns "rank 3" or, if there are several hosts, "rank 3 on node2".
 std::string place_of(int rank, const std::vector<std::string>& hosts) {
   const bool one_host = std::ranges::all_of(hosts, [&](const std::string& host) { return host == hosts[0]; });
   return one_host ? fmt::format("rank {}", rank) : fmt::format("rank {} on {}", rank, hosts[rank]);

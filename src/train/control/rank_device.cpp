@@ -56,7 +56,7 @@ bool all_have(Isa isa, const std::vector<Isa>& isas) {
   return std::ranges::all_of(isas, [isa](Isa has) { return has >= isa; });
 }
 
-/// Winograd's share of the multiply-adds in float32.
+/// Returns the part of the multiply-adds that Winograd's method would compute in float32.
 double winograd_share(const Graph& graph) {
   const std::vector<std::string> names = winograd_convolutions(graph, ConvolutionMethod::automatic);
   std::int64_t count = 0;

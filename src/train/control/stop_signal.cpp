@@ -30,15 +30,16 @@ namespace carillon {
 namespace {
 
 constexpr std::int64_t nanoseconds = 1'000'000'000;
-/// Seconds in which most runs can save. If mpirun waits this long, the notice does not suggest a longer time.
+/// The number of seconds in which most runs can save. If mpirun waits this long, the notice does not suggest a longer
+/// time.
 constexpr std::int64_t enough_seconds = 20;
 
 /// The mpirun, or its daemon on this host, that started this process.
 struct Launcher {
-  pid_t process = 0;                    ///< 0: another launcher, or none
-  bool is_daemon = false;               ///< true: a daemon, with another stderr than mpirun
+  pid_t process = 0;                    ///< 0: another launcher started this process, or none
+  bool is_daemon = false;               ///< true: the launcher is a daemon, and its stderr differs from mpirun's
   bool forwards_cont = false;           ///< true: CONT from this launcher may mean only that a stopped job continues
-  std::int64_t kill_pause = 1;          ///< seconds from CONT to TERM, and from TERM to KILL
+  std::int64_t kill_pause = 1;          ///< seconds from CONT to TERM, and also from TERM to KILL
   std::array<char, 32> error_stream{};  ///< path of its stderr, a C string
 };
 
@@ -68,17 +69,18 @@ Launcher find_launcher() {
   return found;
 }
 
-/// The first signal, and who sent it.
+/// The first signal, and the process that sent it.
 struct Caught {
   int signal = 0;  ///< number of the signal; 0: none
   bool from_launcher = false;
 };
 
-/// Seconds that a rank waits for others after TERM from a launcher other than mpirun. Slurm's KillWait is 30 s.
+/// The number of seconds that a rank waits for other ranks after TERM, if the launcher is not mpirun. Slurm's KillWait
+/// is 30 s.
 constexpr double other_patience = 20.0;
 
-/// If its kill timeout is 0, mpirun kills the ranks within milliseconds after CONT. In this time, a rank must not
-/// report that the other ranks have ended.
+/// If its kill timeout is 0, mpirun kills the ranks within milliseconds after CONT. During these milliseconds, a rank
+/// must not report that the other ranks have ended.
 constexpr double least_patience = 0.2;
 
 bool has_handlers = false;
@@ -89,7 +91,7 @@ Launcher launcher;  // set before the handlers are installed; needs no destructo
 std::atomic<std::int64_t> caught_at = 0;
 std::atomic<Caught> caught;
 std::atomic<std::int64_t> ending_since = 0;  ///< time of the first signal that is TERM, or that comes from mpirun and
-                                             ///< is not USR1; in the unit of `caught_at`; 0: none
+                                             ///< is not USR1; same unit as `caught_at`; 0: none
 std::atomic<bool> mpirun_has_signalled = false;  ///< mpirun has sent a signal that ends the run
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<Caught>::is_always_lock_free);
 
@@ -114,7 +116,7 @@ std::string_view name_of(int signal) {
   }
 }
 
-/// A line of limited length, built without memory allocation.
+/// A line of limited length. Building it allocates no memory.
 class Line {
  public:
   Line& operator<<(std::string_view text) {
@@ -135,8 +137,8 @@ class Line {
   std::size_t size_ = 0;
 };
 
-/// The stderr of mpirun if it is a terminal or a pipe, else -1. A file is not used, because the next line of mpirun
-/// would overwrite our line.
+/// Returns the stderr of mpirun if it is a terminal or a pipe, otherwise -1. If it is a file, mpirun's next line would
+/// overwrite our line.
 int open_launcher_stderr() {
   if (launcher.is_daemon) return -1;
   const int file = open(launcher.error_stream.data(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -163,7 +165,7 @@ std::atomic<int> readers = 0;
 void write_line(const Caught& of) {
   Line line;
   if (Progress::has_bar()) line << "\n";
-  if (of.signal == SIGUSR1) {  // a launcher or Slurm usually sends USR1 in place of the received signal
+  if (of.signal == SIGUSR1) {  // a launcher or Slurm usually sends USR1 instead of the signal that it received
     line << "asked to stop";
   } else {
     line << "caught " << (of.signal == SIGCONT ? "mpirun's stop signal" : name_of(of.signal));
@@ -183,7 +185,7 @@ void write_line(const Caught& of) {
             "carillon train, or kill -USR1 (process number of mpirun)";
   }
   line << "\n";
-  // mpirun relays no output before it has killed the ranks.
+  // mpirun relays output of the ranks only after it has killed them.
   const int direct = is_killed ? open_launcher_stderr() : -1;
   const bool done = direct >= 0 && write_all(direct, line.text());
   if (direct >= 0) close(direct);
@@ -215,7 +217,7 @@ void note_signal(int signal, siginfo_t* info, void* /*context*/) {
   } else if ((signal == SIGTERM || signal == SIGINT) && !from_launcher && now() - first >= nanoseconds) {
     // A second signal within a second belongs to the same stop: both the launcher and the end of the job send a signal.
     std::signal(signal, SIG_DFL);
-    std::raise(signal);  // delivered when the handler returns
+    std::raise(signal);  // this signal is delivered when the handler returns
   }
   errno = own_errno;
 }
@@ -277,14 +279,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Longest time that a run may take to save and end after its launcher has ended.
+/// The longest time that a run may need to save and end after its launcher has ended.
 constexpr std::chrono::seconds orphan_limit(20);
 constexpr std::chrono::milliseconds interval(100);
 
 std::atomic<bool> is_starting = true, is_over = false, has_lost_mpirun = false;
 
-/// One second after the end of mpirun, Open MPI would end this process (ompi_mpi_abort), even if the process is saving.
-/// Open MPI's variable opal_abort_delay delays this. If the variable is missing, the run has one second to save.
+/// One second after mpirun has ended, Open MPI would end this process (ompi_mpi_abort), even if the process is saving.
+/// Open MPI's variable opal_abort_delay extends this time. If the variable is missing, the run has one second to save.
 void delay_abort_of_mpi() {
   if (void* const delay = dlsym(RTLD_DEFAULT, "opal_abort_delay")) {
     *static_cast<int*>(delay) = static_cast<int>(2 * orphan_limit.count());
@@ -292,7 +294,7 @@ void delay_abort_of_mpi() {
 }
 
 [[noreturn]] void end_now() {
-  // The program that started mpirun has ended, so nothing else would shorten mpirun's pauses.
+  // The program that started mpirun has ended, so no other program would shorten mpirun's pauses.
   if (const int mpirun = mpirun_process(); mpirun > 0 && !has_lost_mpirun) kill(mpirun, SIGKILL);
   std::_Exit(static_cast<int>(ExitCode::lost_rank));
 }
@@ -303,7 +305,7 @@ void stop() {
   kill(getpid(), SIGUSR1);
 }
 
-/// Notices that mpirun ends the run, or that a rank of this host has ended, while this rank starts.
+/// While this rank starts, notices that mpirun ends the run, or that a rank of this host has ended.
 class StartWatch {
  public:
   StartWatch() : mpirun_(mpirun_process()) {
@@ -321,7 +323,7 @@ class StartWatch {
   }
 
  private:
-  static constexpr std::chrono::seconds time_to_start{5};  ///< all ranks of a host exist after this time
+  static constexpr std::chrono::seconds time_to_start{5};  ///< after this time, all ranks of a host exist
   int mpirun_, local_size_ = 0, most_ = 0;
   Clock::time_point began_ = Clock::now();
 };
@@ -340,7 +342,7 @@ class StartWatch {
     if (is_over) continue;
     has_lost_mpirun = identified_process_has_ended(mpirun);
     if (!has_lost_mpirun && !identified_process_has_ended(starter)) continue;
-    if (is_starting) end_now();  // nothing must be saved
+    if (is_starting) end_now();  // there is nothing to save
     if (has_lost_mpirun) delay_abort_of_mpi();
     lost = Clock::now();
     stop();
@@ -353,7 +355,7 @@ void watch_launcher() {
   const char* const starter = std::getenv(launcher_variable_name);
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread handles no signals
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // so that the thread handles no signals
   // StartWatch reads the environment here: in the thread, that could crash while MPI_Init changes the environment.
   std::thread(watch, StartWatch(), starter == nullptr ? "" : starter, process_identity(mpirun_process())).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

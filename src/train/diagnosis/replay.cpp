@@ -16,7 +16,7 @@ ParameterMemory memory_with_gradients(const Graph& graph, Device& device) {
   return {.gradients = device.allocate(gradient_bytes(ParameterLayout(graph.parameters())))};
 }
 
-/// "op conv1 (conv2d)"
+/// Returns, for example, "op conv1 (conv2d)".
 std::string text_of(const Graph::Node& node) { return fmt::format("op {} ({})", node.name, node.definition->type()); }
 
 bool is_finite(std::span<const float> values) {
@@ -28,7 +28,7 @@ NotFinite in_variable(const NamedArray& array) {
   return {fmt::format("variable {} before the step, in {} of {} elements", array.name, count, array.values.size()), {}};
 }
 
-/// Counts the searched ops, and keeps the first value that is not finite.
+/// Counts the ops that were searched, and stores the first value that is not finite.
 struct FirstFound {
   std::optional<NotFinite> found;
   int ops = 0;
@@ -63,7 +63,7 @@ std::optional<NotFinite> Replay::forward(const Batch& batch) {
   const std::vector<NamedArray> variables = download(variables_of(parameters_), device_);
   FirstFound first;
   if (const NamedArray* array = find_not_finite(variables)) first.found = in_variable(*array);
-  // The pass runs even if a variable is not finite: ops of other ranks may wait for this rank.
+  // Runs the pass even if a variable is not finite, because ops of other ranks may wait for this rank.
   input_stage_->write(0, {.batch = batch});
   input_stage_->upload(0, 1, device_.stream());
   executable_.forward(device_.stream(),
@@ -100,7 +100,7 @@ std::optional<NotFinite> Replay::search_gradients(const Graph::Node& node) const
   return std::nullopt;
 }
 
-/// The samples with values that are not finite, in the activations of a batch or in their gradients.
+/// Returns the samples with values that are not finite. The values are the activations of a batch, or their gradients.
 std::optional<NotFinite> Replay::search(const Tensor& tensor, std::string what) const {
   if (!tensor) return std::nullopt;
   const std::vector<float> values = download_floats(device_, tensor);
@@ -116,7 +116,8 @@ std::optional<NotFinite> Replay::search(const Tensor& tensor, std::string what) 
 
 namespace {
 
-/// "in 12 of the batch's 100 samples: 0 (train-00000: record 17, <target>), 4 (...), 7 (...), ..."
+/// Returns, for example, "in 12 of the batch's 100 samples: 0 (train-00000: record 17, <target>), 4 (...), 7 (...),
+/// ...".
 std::string text_of(const std::vector<std::size_t>& samples, const DivergedStep& step) {
   const Batch& batch = step.batch;
   constexpr std::size_t max_named = 3;
@@ -129,7 +130,7 @@ std::string text_of(const std::vector<std::size_t>& samples, const DivergedStep&
   return fmt::format("in {} of the batch's {} samples: {}", samples.size(), batch.size(), fmt::join(texts, ", "));
 }
 
-/// The text that reports the result `found` of a replay; empty if all values are finite.
+/// Returns the text that reports the result `found` of a replay, or an empty text if all values are finite.
 std::string text_of(const std::optional<NotFinite>& found, const DivergedStep& step) {
   if (!found) return {};
   const std::string text = fmt::format("a replay of the step finds NaN or infinity first in the {}", found->what);
@@ -137,7 +138,8 @@ std::string text_of(const std::optional<NotFinite>& found, const DivergedStep& s
   return fmt::format("{}, {}", text, text_of(found->samples, step));
 }
 
-/// Calls `find` for each micro-batch. Returns the earliest finding of the pass, with the samples of all micro-batches.
+/// Calls `find` for each micro-batch. Returns the earliest finding of the pass, with the affected samples of all
+/// micro-batches.
 template <typename Find>
 std::optional<NotFinite> find_in_parts(const DivergedStep& step, const Find& find) {
   const std::size_t samples = static_cast<std::size_t>(step.settings.batch_size);
@@ -153,13 +155,13 @@ std::optional<NotFinite> find_in_parts(const DivergedStep& step, const Find& fin
   return first;
 }
 
-/// "mean-squared-error"
+/// Returns, for example, "mean-squared-error".
 std::string in_words(std::string name) {
   std::ranges::replace(name, '_', '-');
   return name;
 }
 
-/// Whether this rank has a finding, and no other rank has an earlier finding. Collective.
+/// True if this rank has a finding and no other rank has an earlier finding. Collective.
 bool is_earliest(const std::optional<NotFinite>& found, const Mpi& mpi) {
   const std::vector<std::string> all = mpi.all_gather(found ? std::to_string(found->after_ops) : "");
   const auto is_earlier = [&](const std::string& ops) { return !ops.empty() && std::stoi(ops) < found->after_ops; };
@@ -173,8 +175,8 @@ std::string nonfinite_line(std::int64_t step, double loss) {
 }
 
 void fail_with_cause(const std::string& line, const DivergedStep& step, const Mpi& mpi) {
-  // The replay uses one thread, because on a CPU the training also runs a micro-batch on one thread. Dense layers may
-  // round differently with another number of threads.
+  // The replay uses one thread. Reason: on a CPU, the training runs each micro-batch on one thread, and dense layers
+  // may round differently with another number of threads.
   const bool is_cut =
       step.settings.batch_size < static_cast<std::int64_t>(step.batch.size()) && !step.device.workers().empty();
   Device& device = is_cut ? *step.device.workers().front() : step.device;
@@ -211,7 +213,7 @@ void fail_with_cause(const std::string& line, const DivergedStep& step, const Mp
                    step.tower.buffers(), device, step.tower.link());
     return std::nullopt;
   });
-  // Without this call, the forward passes of other ranks would wait for a rank that failed.
+  // Without this call, the forward passes of the other ranks would wait for a rank that failed.
   if (step.tower.link() != nullptr) report_failure();
   report_first([&] { return find_in_parts(step, [&](const Batch& part) { return replay->forward(part); }); });
   report_first([&] {

@@ -25,21 +25,21 @@ namespace carillon {
 /// The first tensor of a pass that contains an infinity or a NaN.
 struct NotFinite {
   std::string what;                  ///< "output of op layer1 (dense)"
-  std::vector<std::size_t> samples;  ///< affected samples of the batch; empty: the value belongs to no sample
+  std::vector<std::size_t> samples;  ///< the affected samples of the batch; empty: the tensor has no samples
   int after_ops = 0;  ///< number of ops that the pass had run when the tensor was found, including the op that computed
                       ///< it; 0: a variable
 };
 
 /// Repeats the passes of a step op by op to find the first value that is infinite or NaN.
 ///
-/// Replay works on a copy of the variables in its own memory. Outputs and gradients of activations equal the outputs
-/// and gradients of the training step, bit for bit. There are two reasons. An op with independent samples
-/// (OpTraits::samples_are_independent) computes equal values whether it gets the whole batch or only a part. And random
-/// draws are functions of the stream position.
+/// Replay works on a copy of the variables in its own memory. The outputs and the gradients of activations are equal,
+/// bit for bit, to those of the training step. There are two reasons. First, an op with independent samples
+/// (OpTraits::samples_are_independent) computes the same values from the whole batch and from a part of it. Second,
+/// random draws are functions of the stream position.
 class Replay {
  public:
   /// `settings`: must have Purpose::training. `parameters` and `buffers`: must belong to `network`. `device` and
-  /// `towers` outlive this. With `towers`, all ranks replay together.
+  /// `towers` outlive this object. If `towers` is not null, all ranks replay together.
   Replay(const Network& network, const Task& task, const BuildSettings& settings, const ParameterStore& parameters,
          const BufferStore& buffers, Device& device, TowerLink* towers = nullptr);
 
@@ -72,13 +72,13 @@ struct DivergedStep {
   const Dataset& dataset;  ///< contains the batch's records
 };
 
-/// "Model diverged with loss = NaN at step 5"
+/// for example "Model diverged with loss = NaN at step 5"
 std::string nonfinite_line(std::int64_t step, double loss);
 
 /// Throws failed on all ranks. The message contains `line`, the first op with a value that is not finite, and the
 /// samples with such values. Collective.
 [[noreturn]] void fail_with_cause(const std::string& line, const DivergedStep& step, const Mpi& mpi);
-/// As fail_with_cause, but for steps with a finite task loss and an L2 loss that is not finite.
+/// As fail_with_cause, for a step with a finite task loss and an L2 loss that is not finite.
 [[noreturn]] void fail_with_l2_cause(const std::string& line, const Tower& tower, Device& device, const Mpi& mpi);
 
 }  // namespace carillon

@@ -21,7 +21,7 @@ namespace {
 /// Ranks with equal values.
 using Side = std::vector<std::size_t>;
 
-/// "rank 2 on n1", "ranks 2, 3 on n1, n2".
+/// Returns, for example, "rank 2 on n1" or "ranks 2, 3 on n1, n2".
 std::string text_of(const Side& side, std::span<const std::string> hosts) {
   std::vector<std::string> of_side;
   for (const std::size_t rank : side) {
@@ -30,7 +30,7 @@ std::string text_of(const Side& side, std::span<const std::string> hosts) {
   return fmt::format("rank{} {} on {}", side.size() == 1 ? "" : "s", fmt::join(side, ", "), fmt::join(of_side, ", "));
 }
 
-/// Groups ranks with equal checksums of one array, in the order of their lowest ranks.
+/// Puts ranks with equal checksums of one array into one group. The groups are in the order of their lowest ranks.
 std::vector<Side> sides_of(std::size_t array, std::span<const std::vector<std::uint32_t>> checksums) {
   std::vector<Side> sides;
   std::map<std::uint32_t, std::size_t> numbers;
@@ -139,7 +139,7 @@ class ReceivedBatch {
     return {.images = images_, .targets = targets_, .records = records_, .first_position = first_position_};
   }
 
-  /// The bytes of a batch without padding.
+  /// Returns the bytes of a batch without padding.
   static std::vector<std::byte> bytes_of(const Batch& batch, std::size_t image_bytes) {
     const Header header{batch.first_position, batch.images.size(), batch.records.size(), batch.targets.size()};
     std::vector<std::byte> bytes;
@@ -157,7 +157,7 @@ class ReceivedBatch {
   }
 
  private:
-  /// The header of a sent batch. After it follow the records, the images and the targets.
+  /// The header of a sent batch. The records, the images and the targets follow the header.
   struct Header {
     std::uint64_t first_position = 0, images = 0, records = 0, target_bytes = 0;
   };

@@ -21,18 +21,18 @@ namespace carillon {
 // remove a difference, so training would continue with it.
 //
 // Limitation: a fault that spreads to all ranks stays hidden. CPU ranks of one host gather each other's shards in every
-// step (src/step/update/sharded_update.h). On such ranks, a fault in a rank's own shard reaches all ranks with the next
-// step, and a fault in another part is overwritten.
+// step (src/step/update/sharded_update.h). On such ranks, a fault in a rank's own shard spreads to all ranks in the
+// next step. A fault in another part of the variables is overwritten.
 
 /// Describes the first array that differs: "variable conv1/weights after step 300: rank 2 on n1 differs from the other
-/// 3"; without a majority "rank 0 on n0 differs from rank 1 on n1". Returns an empty text if all checksums are equal.
-/// `checksums`: [rank][name]. `hosts`: [rank].
+/// 3"; or, without a majority, "rank 0 on n0 differs from rank 1 on n1". Returns an empty text if all checksums are
+/// equal. `checksums`: [rank][name]. `hosts`: [rank].
 std::string replica_difference(std::int64_t step, std::span<const std::string> names,
                                std::span<const std::vector<std::uint32_t>> checksums,
                                std::span<const std::string> hosts);
 
 /// Compares the variables of all ranks after `step` steps. The caller must have taken the results of all steps
-/// (Tower::next_result). Collective. Errors: failed on all ranks; the message is the text of replica_difference.
+/// (Tower::next_result). Collective. Errors: failed on all ranks (the message is the text of replica_difference).
 void check_replicas(std::int64_t step, const Tower& tower, Device& device, const Mpi& mpi);
 
 // Audit: a step in which each rank's gradients are computed a second time, by another rank and from the same batch.
@@ -42,11 +42,12 @@ void check_replicas(std::int64_t step, const Tower& tower, Device& device, const
 //   -> takes the step with its own batch -> the ranks compare the checksums of all gradients
 //
 // A difference means an error in memory (variables, activations, gradients), an arithmetic error, or a bug. The auditor
-// of a rank is the next rank that rounds in the same way, because it has the same instruction set and number of
-// threads. A rank without such a partner audits itself, and finds only errors that do not repeat.
+// of a rank is the next rank that rounds in the same way. Two ranks round in the same way if they have the same
+// instruction set and the same number of threads. A rank without such a partner audits itself, and finds only errors
+// that do not repeat.
 
-/// [rank] The rank that this rank audits: the previous rank with the same key, cyclically, or the rank itself if no
-/// other rank has this key. `rounding_keys`: [rank] instruction set and number of threads.
+/// [rank] Returns the rank that each rank audits. This is the previous rank with the same key, cyclically. If no other
+/// rank has this key, it is the rank itself. `rounding_keys`: [rank] instruction set and number of threads.
 std::vector<int> audited_ranks(std::span<const std::string> rounding_keys);
 
 /// Returns the text of a failed audit, or an empty text if all gradients are equal. `in_step`: [rank] checksums of the
@@ -58,13 +59,13 @@ std::string audit_difference(std::int64_t step, std::span<const std::string> var
 
 class Audit {
  public:
-  /// `device`: the tower's device, a CPU. `heartbeat`: called between the two passes of a step. The references outlive
-  /// this. Collective.
+  /// `device`: the tower's device, a CPU. `heartbeat`: called between the two passes of a step. The referenced objects
+  /// outlive this object. Collective.
   Audit(
       Tower& tower, Device& device, const Mpi& mpi, std::function<void()> heartbeat = [] {});
 
-  /// Tower::step with an audit. Collective. Errors: as Tower::step; failed on all ranks, with the text of
-  /// audit_difference. If the audit fails, the variables are already updated.
+  /// Tower::step with an audit. Collective. Errors: as Tower::step; failed on all ranks (the audit fails; the message
+  /// is the text of audit_difference). When an audit fails, the variables have already been updated.
   void step(StepRequest request);
 
  private:
@@ -74,7 +75,7 @@ class Audit {
   std::vector<std::string> variables_;
   std::vector<std::string> rank_names_;
   std::vector<int> audited_;  ///< [rank]
-  int auditor_;               ///< the rank that audits this rank
+  int auditor_;               ///< number of the rank that audits this rank
 };
 
 }  // namespace carillon

@@ -80,7 +80,7 @@ void Evaluator::load_averages(std::span<float> averages, const BufferStore& buff
 
 void Evaluator::begin() {
   refresh_compute_copies(parameters_, device_);
-  while (pass_->next_outputs(Results::all)) {  // a failed evaluation may have left outputs
+  while (pass_->next_outputs(Results::all)) {  // outputs may remain from an evaluation that failed
   }
 }
 
@@ -115,7 +115,7 @@ void Evaluator::add_part(Metric& metric, const Dataset& dataset, const Mpi& mpi,
   BatchLoader loader(dataset, SampleOrder(dataset.size(), 0, false),
                      {.start = part.begin, .global_batch = batch_size, .batch_size = batch_size, .end = part.end},
                      {.thread_count = settings_.decode_threads, .bytes = settings_.prefetch_bytes});
-  std::deque<PendingBatch> batches;  // enqueued batches without outputs so far
+  std::deque<PendingBatch> batches;  // the enqueued batches for which no outputs have been returned yet
   const auto add_outputs = [&](Results wanted) {
     while (const auto outputs = pass_->next_outputs(wanted)) {
       const PendingBatch& batch = batches.front();

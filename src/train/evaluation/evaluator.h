@@ -1,5 +1,5 @@
 // Evaluator: runs a trained network on the records of a dataset and fills a metric with the outputs. Every record
-// counts once at any number of ranks. TaskScore and Patience decide from the metric which checkpoint is the best, and
+// counts once, for any number of ranks. TaskScore and Patience decide from the metric which checkpoint is the best, and
 // when the run ends.
 #pragma once
 
@@ -34,16 +34,16 @@ EvaluatedPart part_of(const Dataset& dataset, const Mpi& mpi);
 struct EvaluatorSettings {
   std::int64_t batch_size = 1;  ///< records per forward pass
   Arithmetic arithmetic = Arithmetic::fp32;
-  /// Average the outputs of each image over mirrored and shifted views of it (src/step/forward/forward_kernels.h): six
-  /// times the work.
+  /// Average the outputs of each image over six mirrored and shifted views of the image
+  /// (src/step/forward/forward_kernels.h). This takes six times the work.
   bool test_time_augmentation = false;
   int decode_threads = 2;          ///< threads that decode records, if the dataset is not in memory
   std::size_t prefetch_bytes = 0;  ///< PrefetchSettings::bytes
   bool capture = true;             ///< capture forward passes and replay them, if the device supports it
-  /// The records that evaluate() will evaluate repeatedly, if it evaluates no other records. A GPU keeps the images of
-  /// these records if the dataset is in host memory and the images need at most 256 MiB and at most half of the GPU's
-  /// free memory. The dataset outlives the evaluator. If `repeated.dataset` is null, evaluate() may be called for any
-  /// dataset.
+  /// The records that evaluate() will evaluate repeatedly. Set it only if evaluate() will evaluate no other records. A
+  /// GPU keeps the images of these records if the dataset is in host memory and the images need at most 256 MiB and at
+  /// most half of the GPU's free memory. The dataset outlives the evaluator. If `repeated.dataset` is null, evaluate()
+  /// may be called for any dataset.
   EvaluatedPart repeated = {};
 };
 
@@ -63,17 +63,17 @@ class Evaluator {
   /// layout of Tower::parameters(). Call Tower::synchronize_buffers first.
   void load_averages(std::span<float> averages, const BufferStore& buffers);
 
-  /// Whether a GPU keeps the images of EvaluatorSettings::repeated.
+  /// True if a GPU keeps the images of EvaluatorSettings::repeated.
   bool keeps_records() const { return pass_->keeps_records(); }
 
-  /// The network's outputs for a batch of EvaluatorSettings::batch_size samples, [batch, output elements]; with
-  /// test-time augmentation, the mean of the outputs over the views.
+  /// Computes the network's outputs for a batch of EvaluatorSettings::batch_size samples: [batch, output elements].
+  /// With test-time augmentation, these are the means of the outputs over the views.
   std::vector<float> outputs(const Batch& batch);
 
-  /// Adds the outputs and targets of all records to a new metric and returns the metric. The result is equal on all
-  /// ranks. Every rank evaluates its part_of the records; the parts are merged in rank order. Calls `batch_done` after
-  /// each batch that is enqueued. Collective. Errors: as Dataset::read; failed (an output is not finite). All ranks
-  /// throw together (Mpi::run_on_all).
+  /// Adds the outputs and targets of all records to a new metric, and returns the metric. The result is equal on all
+  /// ranks. Every rank evaluates its part of the records (part_of), and the parts are merged in rank order. Calls
+  /// `batch_done` after each batch that is enqueued. Collective. Errors: as Dataset::read; failed (an output is not
+  /// finite). All ranks throw together (Mpi::run_on_all).
   std::unique_ptr<Metric> evaluate(
       const MakeMetric& make_metric, const Dataset& dataset, const Mpi& mpi,
       const std::function<void()>& batch_done = [] {});
@@ -81,12 +81,12 @@ class Evaluator {
  private:
   /// The data of a batch that the metric needs when the outputs of the batch are computed.
   struct PendingBatch {
-    std::vector<std::uint32_t> records;  ///< records of the valid samples
-    std::vector<std::byte> targets;      ///< targets of the valid samples
+    std::vector<std::uint32_t> records;  ///< the records of the valid samples
+    std::vector<std::byte> targets;      ///< the targets of the valid samples
   };
 
-  /// Prepares an evaluation. outputs() and add_part() call it before their first batch, so that no change of the
-  /// variables is missed.
+  /// Prepares an evaluation with the present values of the variables. outputs() and add_part() call it before their
+  /// first batch.
   void begin();
   /// Adds this rank's part of the records to `metric`.
   void add_part(Metric& metric, const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done);
@@ -100,20 +100,20 @@ class Evaluator {
   std::unique_ptr<ForwardPass> pass_;
 };
 
-/// The score of a task, by which a run keeps its best checkpoint and ends early.
+/// The score of a task. A run uses it to choose its best checkpoint and to end early.
 class TaskScore {
  public:
   /// `target`: the score that ends the run. Errors: failed (the task's metric has no such score).
   explicit TaskScore(const Task& task, std::optional<double> target = std::nullopt);
 
-  /// The score in a metric. The task must have made the metric.
+  /// Returns the score in a metric. The task must have made the metric.
   Score of(const Metric& metric) const;
-  /// The score of a metric without samples. Its names are equal to the names of every other score of the task.
+  /// Returns the score of a metric without samples. It has the same names as all other scores of the task.
   const Score& form() const { return form_; }
-  /// Whether `score` is better than `than`. Returns false if the scores are equal or if `score` is NaN. Any score
-  /// except NaN is better than NaN.
+  /// True if `score` is better than `than`. False if the scores are equal or if `score` is NaN. Every score except NaN
+  /// is better than NaN.
   bool is_better(const Score& score, const Score& than) const;
-  /// Whether there is a target, and the score is the target or better.
+  /// True if there is a target and the score has reached or exceeded it.
   bool reaches_target(const Score& score) const;
   bool has_target() const { return target_.has_value(); }
 
@@ -124,7 +124,7 @@ class TaskScore {
   Score form_;
 };
 
-/// Counts the evaluations of a run since the best evaluation, and decides when the run ends (--patience).
+/// Counts the evaluations of a run after the best evaluation, and decides when the run ends (--patience).
 ///
 /// The state is a function of the scores in the order of the steps. Therefore a resumed run adds the logged evaluations
 /// again and continues with the same count. All ranks add the same scores.
@@ -138,13 +138,14 @@ class Patience {
   /// best. The first score that is not NaN is the best so far.
   void add(const StepScore& evaluation);
   bool is_over() const { return max_evaluations_ > 0 && since_best_ >= max_evaluations_; }
-  /// Returns the best evaluation, or the first of several equal ones. Returns nullopt if all scores are NaN.
+  /// Returns the best evaluation. If several evaluations are equally good, returns the first of them. Returns nullopt
+  /// if all scores are NaN.
   const std::optional<StepScore>& best() const { return best_; }
 
  private:
   const TaskScore* score_;
   std::int64_t max_evaluations_;
-  std::int64_t since_best_ = 0;  ///< evaluations since the best one
+  std::int64_t since_best_ = 0;  ///< number of evaluations after the best evaluation
   std::optional<StepScore> best_;
 };
 

@@ -29,7 +29,7 @@
 namespace carillon {
 namespace {
 
-/// Records [begin, end): the part of one rank or thread.
+/// Records [begin, end): the part that belongs to one rank or thread.
 struct Part {
   std::size_t begin, end;
 };
@@ -44,17 +44,20 @@ Part part_of_rank(const Dataset& dataset, const std::vector<std::uint64_t>& shar
   return {shares[rank], rank + 1 < shares.size() ? shares[rank + 1] : dataset.size()};
 }
 
-/// One record in the bytes that ranks exchange: a byte that is 1 if the record is sound, and its target.
+/// Returns the form in which ranks exchange one record: a byte that is 1 if the record is sound, and then the target of
+/// the record.
 std::size_t entry_bytes(const Dataset& dataset) { return 1 + dataset.target_bytes(); }
 
-/// Reads the targets of this rank's part with several threads. Throws the error of the first damaged record.
+/// Reads the targets of this rank's part with several threads. If records are damaged, throws the error of the first of
+/// them.
 std::string read_part(const Dataset& dataset, const Part& part, const TargetReading& reading) {
   const std::size_t bytes = entry_bytes(dataset), count = part.end - part.begin;
   const auto thread_count = static_cast<std::size_t>(std::max(reading.thread_count, 1));
   std::string entries(count * bytes, '\0');
   std::vector<std::exception_ptr> errors(thread_count);
   std::atomic<std::size_t> done = 0, ended = 0;
-  std::atomic<std::size_t> failed = thread_count;  // the lowest thread that failed; higher threads may stop
+  std::atomic<std::size_t> failed = thread_count;  // number of the lowest thread that failed; threads with higher
+                                                   // numbers may stop
   {
     std::vector<std::jthread> threads;
     for (std::size_t t = 0; t < thread_count; ++t) {
@@ -235,7 +238,7 @@ PrefetchSettings TrainingRecords::prefetch() const {
 
 namespace {
 
-/// The index of this rank's part of the files that `index` lacks.
+/// Returns the index of those files that `index` does not contain and that belong to this rank's part.
 FileIndex own_part(const std::vector<std::string>& paths, const FileIndex& index, const Mpi& mpi) {
   std::vector<std::string> own;
   int number = 0;
@@ -282,7 +285,7 @@ Dataset open_records(const std::vector<std::string>& patterns, const RecordForm&
 
   std::vector<std::string> paths;
   std::shared_ptr<const RecordDecoder> decoder;
-  CacheMode cache = options.cache;  // decided once, because the available memory changes
+  CacheMode cache = options.cache;  // decided only once, because the available memory changes
   std::array<std::int64_t, 1> ranks_that_index{};
   mpi.run_on_all([&] {
     paths = expand_file_patterns(patterns);
@@ -291,7 +294,7 @@ Dataset open_records(const std::vector<std::string>& patterns, const RecordForm&
     cache = CacheMode::none;
     ranks_that_index[0] = 1;
   });
-  std::string names;  // without directories, which may differ between hosts
+  std::string names;  // file names without directories, because directories may differ between hosts
   for (const std::string& path : paths) names += std::filesystem::path(path).filename().string() + '\n';
   require_equal_on_all_ranks(
       mpi, {{"number of data files", paths.size()},

@@ -26,9 +26,9 @@ namespace carillon {
 
 // Opens the dataset of a training or an evaluation on all ranks. The ranks share the work of finding its records.
 
-/// The index of the plain TFRecord files `paths`. All ranks pass the same paths. Rank 0 reads the index files in the
-/// directories of these files. The ranks divide the files that the index files lack, and each rank indexes its part.
-/// Collective. Errors: as known_files and index_files.
+/// Returns the index of the plain TFRecord files `paths`. All ranks pass the same paths. Rank 0 reads the index files
+/// in the directories of these files. The ranks divide the files that are not in these index files, and each rank
+/// indexes its part. Collective. Errors: as known_files and index_files.
 FileIndex share_index(const std::vector<std::string>& paths, const Mpi& mpi);
 
 struct RecordOptions {
@@ -37,50 +37,52 @@ struct RecordOptions {
   std::string stage;                        ///< directory on each host to which the files are copied before they are
                                             ///< opened; empty: no copies
   bool by_file = false;                     ///< each rank reads its own files (file_share)
-  bool skips_damaged = false;               ///< the caller will call Dataset::skip_damaged
+  bool skips_damaged = false;               ///< true: the caller will call Dataset::skip_damaged
   std::function<void()> heartbeat = [] {};  ///< called regularly while files are copied
 };
 
-/// Ends each log line of a run on synthetic images (is_synthetic).
+/// The end of each log line of a run on synthetic images (is_synthetic).
 inline constexpr const char* synthetic_note = " [synthetic data]";
 
 /// Opens the records that `patterns` match. The ranks share the work of finding the records in their files. Collective.
-/// Errors: as Dataset::open, stage_files and share_index; usage (ranks see different files).
+/// Errors: as Dataset::open, stage_files and share_index; usage (the ranks see different files).
 Dataset open_records(const std::vector<std::string>& patterns, const RecordForm& form, RecordUse use,
                      const RecordOptions& options, const Mpi& mpi);
 
-// TrainingRecords: the records of a training, the order in which the ranks read them, and the loss and sampling that
-// depend on their targets.
+// TrainingRecords: the records of a training, and the order in which the ranks read them. Also has the loss and the
+// sampling that depend on the targets of the records.
 
 /// The targets of all training records, for losses and sample orders that depend on them.
 struct RecordTargets {
-  std::vector<std::uint32_t> records;  ///< ascending record numbers, without damaged records (Dataset::skip_damaged)
+  std::vector<std::uint32_t> records;  ///< ascending numbers of the records, without damaged records
+                                       ///< (Dataset::skip_damaged)
   std::vector<std::byte> targets;      ///< [records.size()] of Dataset::target_bytes() each
 };
 
 struct TargetReading {
-  /// First record of each rank's part, if each rank has its own files (Dataset::shares_of_files). Empty: every rank can
-  /// read all records.
+  /// If each rank has its own files (Dataset::shares_of_files): the first record of each rank's part. Empty: every rank
+  /// can read all records.
   std::vector<std::uint64_t> shares = {};
   int thread_count = 1;                     ///< threads of each rank
   std::function<void()> heartbeat = [] {};  ///< called regularly during the work
 };
 
-/// The targets of all records, equal on all ranks. If the dataset is not in the memory of all ranks, each rank reads a
-/// part of the records from the files. Collective. Errors: as Dataset::read_target; data (all records are damaged).
+/// Reads the targets of all records. The result is equal on all ranks. If the dataset is not in the memory of all
+/// ranks, each rank reads a part of the records from the files. Collective. Errors: as Dataset::read_target; data (all
+/// records are damaged).
 RecordTargets read_targets(const Dataset& dataset, const TargetReading& reading, const Mpi& mpi);
 
-/// The records of each group, in the order of the groups' numbers; empty groups are omitted.
+/// Returns the records of each group, in the order of the groups' numbers. Omits empty groups.
 std::shared_ptr<const RecordGroups> records_by_group(
     const RecordTargets& found, const std::function<std::int64_t(std::span<const std::byte> target)>& group_of);
 
 class TrainingRecords {
  public:
   /// Opens the records of `options.data.files`. `records`: how to open the records; this constructor sets by_file and
-  /// skips_damaged. If either is true, it sets cache to none.
+  /// skips_damaged. If one of these two is true, it also sets cache to none.
   /// `decode_threads`: number of decoding threads of this rank, above 0. Rank 0 warns if the sample order causes many
-  /// reads or repeats many records. The references outlive this. Collective. Errors: as open_records; usage
-  /// (--prefetch-bytes does not suit the records or the host).
+  /// reads or repeats many records. The referenced objects outlive this object. Collective. Errors: as open_records;
+  /// usage (--prefetch-bytes does not suit the records or the host).
   TrainingRecords(const TrainOptions& options, RecordOptions records, int decode_threads, const Mpi& mpi);
 
   const Dataset& dataset() const { return dataset_; }
@@ -93,8 +95,8 @@ class TrainingRecords {
   /// loader.
   BatchLoader loader_from(std::uint64_t stream_position);
 
-  /// The record at a position of the stream that loader_from began, for messages: "train-0, record 17". Any thread may
-  /// call it.
+  /// Returns the record at a position of the stream that loader_from began, for messages: "train-0, record 17". Any
+  /// thread may call it.
   std::string name_at(std::uint64_t stream_position) const;
 
  private:
@@ -115,26 +117,27 @@ class TrainingRecords {
 
 struct StagingSettings {
   std::filesystem::path directory;          ///< directory on each host for the copies
-  bool by_file = false;                     ///< a host needs only its ranks' shares of the files (file_share)
+  bool by_file = false;                     ///< a host needs only the files of its ranks' shares (file_share)
   std::function<void()> heartbeat = [] {};  ///< called regularly during the work
   /// If the last change of another process's incomplete copy is older than this, that process counts as killed.
   std::chrono::seconds age_of_remains = std::chrono::hours(1);
 };
 
-/// Numbers of the files that the ranks of `host` read. `hosts`: by rank (Mpi::hosts).
+/// Returns the numbers of the files that the ranks of `host` read. `hosts`: by rank (Mpi::hosts).
 std::vector<std::size_t> files_needed(std::size_t file_count, bool by_file, const std::vector<int>& hosts, int host);
 
 /// Copies the files that the ranks of this host need to <directory><absolute path of the file>; each rank copies some
-/// of them. Returns the path of the copy for each copied file, and the given path for every other file. A copy with the
-/// size and modification time of the file is reused, so a restarted job copies nothing. If the file's directory has an
-/// index file, an existing copy is reused only if its record positions and checksums also match the index. All
-/// directories must belong to this user, without links and without write permission for others. Rank 0 prints the
-/// progress. Collective. Errors: no_input, io (a file; no space, before anything is copied), usage (a directory of
-/// another user), data (a file changes during the copy), stopped (by a signal; finished copies remain).
+/// of them. Returns the path of the copy for each copied file, and the given path for every other file. If a copy with
+/// the size and modification time of the file exists, it is used again. Therefore a restarted job copies nothing. If
+/// the file's directory has an index file, the record positions and checksums of the copy must also match the index.
+/// All directories must belong to this user, without links and without write permission for others. Rank 0 prints the
+/// progress. Collective. Errors: no_input, io (a file cannot be read or written; there is not enough space, which is
+/// checked before the first copy), usage (a directory belongs to another user), data (a file changes during the copy),
+/// stopped (a signal arrived; finished copies remain).
 std::vector<std::string> stage_files(const std::vector<std::string>& paths, const StagingSettings& settings,
                                      const Mpi& mpi);
 
-// Checks of the files of a training or an evaluation, before any of them is opened.
+// Checks of the files of a training or an evaluation. They run before any file is opened.
 
 /// Checks that no item of `patterns` is a folder. `splits`: prefixes of the names of suitable files. Errors: data; the
 /// message suggests files of the folder.

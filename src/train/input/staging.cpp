@@ -35,8 +35,8 @@ FileStamp stamp_of_source(const std::string& path) {
   return *stamp;
 }
 
-/// Makes the directory, and requires that only this user can write there: its name is predictable, so another user may
-/// have made it. Errors: usage, io.
+/// Makes the directory, and checks that only this user can write there. The name of the directory is predictable, so
+/// another user may have made it. Errors: usage, io.
 void make_own_directory(const fs::path& directory) {
   const auto refuse = [&](const std::string& cause) {
     fail(ExitCode::usage, "--stage: {}: {}, or name another directory", directory.string(), cause);
@@ -65,14 +65,14 @@ void make_own_directories(const fs::path& root, const fs::path& directory) {
   }
 }
 
-/// Whether the copy is a regular file of this user with the size and time of its source.
+/// True if the copy is a regular file of this user, with the size and modification time of its source.
 bool is_there(const Copy& copy) {
   struct stat status {};
   if (::lstat(copy.to.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != ::geteuid()) return false;
   return stamp_of(copy.to) == stamp_of_source(copy.from);
 }
 
-/// Whether the positions and checksums of the copy's records equal `known`, the index entry of the source.
+/// True if the positions and checksums of the copy's records equal `known`, the index entry of the source.
 bool has_indexed_records(const Copy& copy, const IndexedFile& known) {
   try {
     const IndexedFile found = index_files({copy.to.string()}, [](std::size_t) {}).front();
@@ -106,7 +106,7 @@ std::uint64_t carry_out(const Copy& copy, const std::function<void()>& heartbeat
   return bytes;
 }
 
-/// Checks that the disk of this host has space for the copies that the host lacks. Errors: io.
+/// Checks that the disk of this host has space for the copies that do not exist on the host yet. Errors: io.
 void check_room(const std::vector<Copy>& copies, const fs::path& directory, const std::string& host) {
   std::uint64_t bytes = 0;
   for (const Copy& copy : copies) {
@@ -120,7 +120,7 @@ void check_room(const std::vector<Copy>& copies, const fs::path& directory, cons
        1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(space.available), host);
 }
 
-/// Whether the last change of the file is at least `age` ago. Uses the change time (ctime), which no program can set.
+/// True if the last change of the file is at least `age` ago. Uses the change time (ctime), which no program can set.
 bool is_older(const fs::path& path, std::chrono::seconds age) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return false;
@@ -161,7 +161,7 @@ class StagingProgress {
   Clock::time_point told_ = Clock::now();
 };
 
-/// The largest number of files that any rank copies.
+/// Returns the largest number of files that any rank copies.
 std::size_t count_rounds(std::size_t file_count, bool by_file, const std::vector<int>& hosts) {
   std::size_t most = 0;
   for (const int host : std::set<int>(hosts.begin(), hosts.end())) {
@@ -187,9 +187,9 @@ std::vector<std::size_t> files_needed(std::size_t file_count, bool by_file, cons
 std::vector<std::string> stage_files(const std::vector<std::string>& paths, const StagingSettings& settings,
                                      const Mpi& mpi) {
   const Clock::time_point start = Clock::now();
-  const fs::path root = fs::path(settings.directory / "").parent_path();  // without a trailing slash
+  const fs::path root = fs::path(settings.directory / "").parent_path();  // the path without a trailing slash
   std::vector<std::string> staged = paths;
-  std::vector<Copy> copies;  // copies for this host, equal on all of its ranks
+  std::vector<Copy> copies;  // the copies that this host needs; the list is equal on all ranks of the host
   for (const std::size_t i : files_needed(paths.size(), settings.by_file, mpi.hosts(), mpi.hosts()[mpi.rank()])) {
     const fs::path from = fs::absolute(paths[i]).lexically_normal();
     copies.push_back({paths[i], root / from.relative_path()});
@@ -211,7 +211,7 @@ std::vector<std::string> stage_files(const std::vector<std::string>& paths, cons
   bool keeps_times = true;
   FileIndex known;
   mpi.run_on_all([&] { known = known_files(paths); });
-  // All ranks take part in each round, so that ranks without files to copy learn of failures.
+  // All ranks take part in each round, so that ranks without files to copy also learn of failures.
   for (std::size_t round = 0; round < rounds; ++round) {
     mpi.run_on_all([&] {
       settings.heartbeat();

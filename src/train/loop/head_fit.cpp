@@ -25,13 +25,14 @@ constexpr double penalty = 0.01;  ///< factor of the L2 penalty, which is half t
 constexpr int most_steps = 100, memory = 8;
 constexpr std::size_t most_bytes = std::size_t{1} << 30;  ///< limit for the features on each rank, in bytes
 
-/// The objective of a linear classifier of standardised features, with its gradient.
+/// The function that the fit minimises, for a linear classifier of standardised features, and its gradient.
 class Objective {
  public:
   Objective(Matrix features, std::span<const std::int32_t> labels, std::int64_t classes)
       : features_(std::move(features)), labels_(labels), classes_(classes) {}
 
-  /// The objective at the point `at`: weights [features, classes], then biases. Also sets `gradient`.
+  /// Computes the function at the point `at`, which contains weights [features, classes] and then biases. Also sets
+  /// `gradient`.
   double value(const Vector& at, Vector& gradient) {
     const Eigen::Index count = features_.rows(), width = features_.cols();
     const Matrix weights = Eigen::Map<const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>(
@@ -65,7 +66,7 @@ class Objective {
     return loss * scale + 0.5 * penalty * own.squaredNorm();
   }
 
-  /// The accuracy at the point of the last call of `value`.
+  /// Returns the accuracy at the point of the last call of `value`.
   double accuracy() const { return static_cast<double>(correct_) / static_cast<double>(features_.rows()); }
 
  private:
@@ -75,9 +76,10 @@ class Objective {
   Eigen::Index correct_ = 0;
 };
 
-/// Limited-memory BFGS with a backtracking line search. `at`: start and result.
+/// Runs limited-memory BFGS with a backtracking line search. `at`: the start, and later the result.
 void minimize(Objective& objective, Vector& at, const std::function<void()>& heartbeat) {
-  std::deque<std::pair<Vector, Vector>> pairs;  // the last changes of the point, each with the change of the gradient
+  std::deque<std::pair<Vector, Vector>> pairs;  // the last changes of the point, and for each of them the change of the
+                                                // gradient
   Vector gradient;
   double value = objective.value(at, gradient);
   for (int step = 0; step < most_steps && gradient.norm() > 1e-5; ++step) {
@@ -107,7 +109,7 @@ void minimize(Objective& objective, Vector& at, const std::function<void()>& hea
       next_value = objective.value(next, next_gradient);
       is_lower = next_value <= value + 1e-4 * length * slope;
     }
-    if (!is_lower) break;  // float32 cannot resolve a lower value
+    if (!is_lower) break;  // float32 cannot represent a further decrease
     Vector change = next - at, of_gradient = next_gradient - gradient;
     if (change.dot(of_gradient) > 1e-12) pairs.emplace_back(std::move(change), std::move(of_gradient));
     if (pairs.size() > memory) pairs.pop_front();
@@ -117,7 +119,7 @@ void minimize(Objective& objective, Vector& at, const std::function<void()>& hea
     value = next_value;
     if (has_ended) break;
   }
-  objective.value(at, gradient);  // makes accuracy() the accuracy at the result
+  objective.value(at, gradient);  // afterwards, accuracy() is the accuracy at the result
 }
 
 /// Collects the outputs and labels of all records.
@@ -157,7 +159,7 @@ class Collector final : public Metric {
   std::vector<std::int32_t> labels_;
 };
 
-/// The network up to the input of its last op.
+/// Returns the network up to the input of its last op.
 Network without_head(const Network& network) {
   Network features = network;
   features.output = features.ops.back().inputs.front();
@@ -181,7 +183,7 @@ LinearClassifier fit_classifier(std::span<const float> features, std::int64_t fe
   x.rowwise() -= mean;
   Eigen::RowVectorXf deviation = (x.array().square().colwise().sum() / static_cast<float>(count)).sqrt();
   for (float& one : deviation) one = std::max(one, 1e-6f);
-  // One factor for all features keeps their ratios, which contain information.
+  // All features have the same factor, so that their ratios, which contain information, do not change.
   const float factor = 1.0f / std::sqrt(deviation.array().square().mean());
   x *= factor;
   Objective objective(std::move(x), labels, classes);

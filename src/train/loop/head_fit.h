@@ -1,7 +1,7 @@
-// Head fit: before a fine-tuning, fits the last layer to the outputs of all other layers, which do not change
-// (--fit-head). The other layers compute their outputs once for each training record, so the fit costs about as much as
-// half an epoch. A training from trained weights then begins with a good last layer, and its gradients do not destroy
-// the other layers.
+// Head fit (--fit-head): before a fine-tuning, fits the last layer to the outputs of the other layers, which do not
+// change during the fit. The other layers compute their outputs once for each training record, so the fit takes about
+// as long as half an epoch. A training from trained weights then begins with a good last layer, and its gradients do
+// not destroy the other layers.
 //
 // The fit minimises the sum of the mean cross-entropy and an L2 penalty by L-BFGS. The features are standardised. The
 // fit uses no random numbers. Sources: Kumar et al., "Fine-tuning can distort pretrained features and underperform
@@ -36,7 +36,7 @@ LinearClassifier fit_classifier(std::span<const float> features, std::int64_t fe
                                 const std::function<void()>& heartbeat);
 
 /// Fits the last layer of the tower's network to the records and prints a line on rank 0. Does nothing if the last op
-/// is no dense layer with biases, or if the features would need too much memory. Collective. Errors: as
+/// is not a dense layer with biases, or if the features would need too much memory. Collective. Errors: as
 /// Evaluator::evaluate. `network`: the tower's network for the images of `records`.
 void fit_head(const Network& network, const TrainOptions& options, const Dataset& records, Tower& tower, const Mpi& mpi,
               Device& device, int decode_threads, const std::function<void()>& heartbeat);

@@ -22,16 +22,17 @@ class Pace {
   /// `seconds`. Therefore a larger budget continues a run that has ended, at a higher learning rate.
   Pace(double seconds, std::int64_t schedule_steps, std::int64_t first_step, const std::optional<PacePoint>& resumed);
 
-  /// Position of the update `step` in the schedule.
+  /// Returns the position of the update `step` in the schedule.
   std::int64_t schedule_step(std::int64_t step) const;
   const PacePoint& point() const { return point_; }
-  /// Whether to call `replan` before `step`: after the first few steps, then less and less often.
+  /// True if `replan` must be called before `step`. This happens after the first few steps, and then less and less
+  /// often.
   bool is_due(std::int64_t step) const { return step >= due_ && step < point_.last_step; }
 
   /// Returns the number of further steps that fit into the rest of the time, at least one. The result leaves time for
   /// the evaluations between these steps and at the end. `spent`: times since this start of the run. `evaluations`:
-  /// number of evaluations in `spent`. `eval_every`: steps between evaluations; 0: none. Assumes that a further step
-  /// takes as long as the mean step since the last plan. Requires at least one step since the last plan.
+  /// number of evaluations in `spent`. `eval_every`: steps between evaluations; 0: none. Assumes that a step will take
+  /// as long as the steps since the last plan took on average. Requires at least one step since the last plan.
   std::int64_t fitting_steps(std::int64_t step, const PhaseSeconds& spent, std::int64_t evaluations,
                              std::int64_t eval_every) const;
   /// Sets the end of the run: after `steps_left` further steps, but at most after the length of the schedule.
@@ -40,7 +41,7 @@ class Pace {
  private:
   double position(std::int64_t step) const;
 
-  double seconds_, used_before_;  ///< used_before_: seconds used by earlier starts
+  double seconds_, used_before_;  ///< used_before_: seconds that earlier starts used
   std::int64_t schedule_steps_, first_step_, due_;
   PacePoint point_;
   PhaseSeconds spent_;  ///< times from this start of the run to its last plan

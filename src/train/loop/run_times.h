@@ -40,7 +40,7 @@ class PhaseTimes {
     since_ = now;
   }
 
-  /// The seconds that the run has spent in each phase up to `now`.
+  /// Returns the seconds that the run has spent in each phase up to `now`.
   PhaseSeconds seconds(Clock::time_point now = Clock::now()) const {
     PhaseTimes ended = *this;
     ended.enter(phase_, now);
@@ -69,7 +69,7 @@ class StepClock {
     double step = 0.0, data_wait = 0.0, allreduce = 0.0;
   };
 
-  /// Call before the first step.
+  /// Call it before the first step.
   void start(Clock::time_point now = Clock::now()) { since_ = end_ = now; }
   /// Counts a launched step. `data_wait_seconds`: time that the step waited for its batch.
   void take_step(double data_wait_seconds) { waits_of_taken_.push_back(data_wait_seconds); }
@@ -87,17 +87,17 @@ class StepClock {
     ended_ = 0;
     data_wait_seconds_ = allreduce_seconds_ = 0.0;
   }
-  /// Excludes a period without steps, which took `spent`, from the measured time.
+  /// Subtracts a period without steps from the measured time. `spent`: length of the period.
   void exclude(Clock::duration spent) { since_ += spent; }
 
-  /// The end of the last ended step.
+  /// Returns the time at which the last ended step ended.
   Clock::time_point end() const { return end_; }
-  /// The time of all ended steps; above 0.
+  /// Returns the time of all ended steps, which is above 0.
   double seconds() const {
     constexpr double least = 1e-9;  // above 0, because a speed is divided by this time
     return std::max(std::chrono::duration<double>(end_ - since_).count(), least);
   }
-  /// The means over the ended steps. Requires at least one ended step.
+  /// Returns the means over the ended steps. Requires at least one ended step.
   Means means() const {
     const double ended = static_cast<double>(ended_);
     return {
@@ -111,7 +111,7 @@ class StepClock {
   Clock::time_point since_, end_;
 };
 
-/// After the first steps, returns a notice once if the training will take more than an hour.
+/// After the first steps, returns a notice if the training will take more than an hour. Returns the notice only once.
 class DurationNotice {
  public:
   using Clock = std::chrono::steady_clock;
@@ -119,11 +119,11 @@ class DurationNotice {
   /// `faster`: LoggingOptions::faster_choice.
   explicit DurationNotice(std::string faster) : faster_(std::move(faster)) {}
 
-  /// Records that a step ended at `end` and that `steps_left` steps follow. Returns the notice at the first step that
-  /// ends at least 10 seconds after the first step, if the remaining steps will take more than an hour. The first step
-  /// is not counted, because it prepares the ops.
+  /// Records that a step ended at `end` and that `steps_left` steps follow. If the remaining steps will take more than
+  /// an hour, returns the notice. It does so at the first step that ends at least 10 seconds after the first step. The
+  /// first step does not count, because it prepares the ops.
   std::optional<std::string> end_step(Clock::time_point end, std::int64_t steps_left);
-  /// Excludes a period without steps, which took `spent`, from the measured time.
+  /// Subtracts a period without steps from the measured time. `spent`: length of the period.
   void exclude(Clock::duration spent);
 
  private:
@@ -133,20 +133,21 @@ class DurationNotice {
   std::int64_t counted_ = 0;  ///< steps after the first one
 };
 
-/// The time that each rank works in a step, and a warning of stragglers.
+/// Measures the time that each rank works in a step, and warns of stragglers.
 ///
 /// All ranks need the same time for a step, because they wait for each other. A straggler is a rank that works while
 /// the other ranks wait.
 class RankTimes {
  public:
-  /// Measures from step `step` on. The references outlive this.
+  /// Measures from step `step` on. The referenced objects outlive this object.
   RankTimes(const Mpi& mpi, const StallDetector& stall_detector, std::int64_t step);
 
-  /// [rank] Seconds of work in the phases data and compute per step, as a mean over the steps since the last call, up
-  /// to but excluding `step`. Collective if there are several hosts. On one host only rank 0's result is meaningful.
+  /// [rank] Returns the mean time per step that a rank works in the phases data and compute, in seconds. The mean is
+  /// over the steps since the last call, up to but not including `step`. Collective if there are several hosts. If
+  /// there is one host, only rank 0's result is meaningful.
   std::vector<double> since_last(std::int64_t step);
-  /// By rank: all seconds of work since the stall detector started. As for since_last: collective if there are several
-  /// hosts; on one host only rank 0's result is meaningful.
+  /// [rank] Returns all seconds of work since the stall detector started. As for since_last, the call is collective if
+  /// there are several hosts, and on one host only rank 0's result is meaningful.
   std::vector<double> worked() const;
 
  private:
@@ -156,16 +157,16 @@ class RankTimes {
   std::vector<double> last_;  ///< [rank] the result of worked() at the last call of since_last
 };
 
-/// Finds a rank that the other ranks wait for.
+/// Finds a rank for which the other ranks wait.
 class Stragglers {
  public:
-  /// `hosts`: by rank, the name of its host.
+  /// `hosts`: the name of the host of each rank, by rank.
   explicit Stragglers(std::vector<std::string> hosts) : hosts_(std::move(hosts)) {}
 
-  /// Adds the times of a few steps, which took `seconds` together. `rank_seconds`: as RankTimes::since_last. Returns a
-  /// warning when a rank becomes a straggler: its time exceeds 1.5 times the upper median of the other ranks, and
-  /// exceeds this median by 5 ms. Both conditions must hold three times in a row and for half a minute, because other
-  /// programs can delay a rank for a shorter time.
+  /// Adds the times of a few steps, which took `seconds` together. `rank_seconds`: as RankTimes::since_last. When a
+  /// rank becomes a straggler, returns a warning. A straggler's time exceeds 1.5 times the upper median of the other
+  /// ranks, and exceeds this median by 5 ms. Both conditions must hold three times in a row and for half a minute,
+  /// because other programs can delay a rank for a shorter time.
   std::optional<std::string> add(std::span<const double> rank_seconds, double seconds);
 
  private:

@@ -8,36 +8,37 @@
 namespace carillon {
 
 struct RunPosition {
-  std::int64_t step = 0;              ///< updates applied
+  std::int64_t step = 0;              ///< number of updates applied
   std::uint64_t stream_position = 0;  ///< stream position of the next sample
   bool resumed = false;
 };
 
 struct StepPlan {
-  std::int64_t step = 0;    ///< updates applied before this step
+  std::int64_t step = 0;    ///< number of updates applied before this step
   bool logs = false;        ///< write a line on the console and in metrics.jsonl
   bool summarizes = false;  ///< write scalars, histograms and images for TensorBoard; with --summary-every above 0,
                             ///< also at the last step
   bool audits = false;      ///< another rank computes this rank's gradients again
   // After the step:
   bool compares = false;  ///< compare the ranks' variables
-  bool saves = false;     ///< `saves` and `evaluates` are ignored if `last`: the end of the run does both
+  bool saves = false;     ///< if `last` is true, `saves` and `evaluates` are ignored, because the end of the run does
+                          ///< both
   bool evaluates = false;
   bool last = false;
 
-  /// Whether the total loss is logged.
+  /// True if the total loss is logged.
   bool tells_loss() const { return logs || summarizes; }
-  /// Whether the actions need the results of all steps so far. A log line needs only the result of its own step, and is
+  /// True if the actions need the results of all steps so far. A log line needs only the result of its own step, and is
   /// written when this result arrives.
   bool needs_results() const { return summarizes || compares || saves || evaluates || last; }
 };
 
-/// Whether --eval-every asks for an evaluation after `step` steps.
+/// True if --eval-every requests an evaluation after `step` steps.
 inline bool evaluates_after(std::int64_t step, const TrainOptions& options) {
   return step > 0 && options.data.eval_every > 0 && step % options.data.eval_every == 0;
 }
 
-/// The plan of the step after `step` updates.
+/// Returns the plan of the step that follows `step` updates.
 inline StepPlan plan_step(std::int64_t step, const TrainOptions& options) {
   const auto due = [](std::int64_t count, std::int64_t every) { return every > 0 && count % every == 0; };
   const bool last = step + 1 == options.optimizer.max_steps;

@@ -95,7 +95,7 @@ ExitCode Trainer::run_and_save_at_errors() {
     return run_from_position();
   } catch (const SharedError&) {
     throw;
-  } catch (const ChangedInMemory&) {  // the variables may also have changed in memory, so they are not saved
+  } catch (const ChangedInMemory&) {  // does not save the variables, because they may also have changed in memory
     throw;
   } catch (const PeerFailed&) {
     throw;
@@ -120,7 +120,7 @@ ExitCode Trainer::run_from_position() {
   if (!lacks_evaluation_alone) {
     checkpoints_->check_space(max_steps - position_.step, !options_.data.eval_files.empty(), *tower_);
   }
-  log_.open(position_.step);  // with --fresh, removes the earlier run: no check may follow
+  log_.open(position_.step);  // no check may follow, because with --fresh this removes the earlier run
   if (before_ && plan_step(before_->step, options_).logs) {
     log_.complete(*before_, optimizer_.learning_rate.rate(schedule_step(before_->step)));
   }

@@ -50,7 +50,7 @@ class Trainer {
 
  private:
   void open_data();
-  /// The training records; null if the run reads none.
+  /// Returns the training records, or null if the run reads no records.
   const Dataset* dataset() const { return records_ ? &records_->dataset() : nullptr; }
   /// Computes the number of steps from --epochs.
   void count_epochs();
@@ -77,7 +77,7 @@ class Trainer {
   /// On rank 0: returns the step of the newest complete checkpoint, or -1 if there is none. A signal handler may call
   /// this.
   std::int64_t safe_step() const;
-  /// The requests of this rank. Rank 0 checks whether --time-limit is over.
+  /// Returns the requests of this rank. Rank 0 checks whether --time-limit is over.
   ControlFlags own_requests();
   bool is_time_up() const { return stop_at_ && Clock::now() >= *stop_at_; }
   /// Combines the requests of all ranks. Returns ControlFlags{} if no rank has requested a synchronisation. Collective.

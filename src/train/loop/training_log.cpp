@@ -31,7 +31,8 @@ void print_captured_step(const std::vector<std::string>& nodes, Console& console
   for (std::size_t i = 0; i < nodes.size(); ++i) console.print(fmt::format("{:>4}  {}", i + 1, nodes[i]));
 }
 
-/// "mnist: 397510 parameters; 2 ranks on CPU:0, 1 thread each, gradients averaged over mpi shared memory; ..."
+/// Returns, for example, "mnist: 397510 parameters; 2 ranks on CPU:0, 1 thread each, gradients averaged over mpi shared
+/// memory; ...".
 std::string description_line(const TrainingLog::Parts& parts, const TrainOptions& options, int ranks) {
   std::int64_t parameters = 0;
   for (const ParameterSpec& spec : parts.tower.graph().parameters()) parameters += spec.shape.element_count();
@@ -51,8 +52,9 @@ std::string description_line(const TrainingLog::Parts& parts, const TrainOptions
   return line;
 }
 
-/// The parameters' histograms on rank 0. If rank 0's host has a second rank, the second rank computes the histograms of
-/// the variables, which are equal on all ranks. The other ranks then wait half as long. Collective.
+/// Returns the parameters' histograms on rank 0. If rank 0's host has a second rank, that rank computes the histograms
+/// of the variables, which are equal on all ranks. The two ranks then compute at the same time, so that the other ranks
+/// wait half as long. Collective.
 std::optional<ParameterHistograms> shared_histograms(const ParameterStore& parameters, Device& device, const Mpi& mpi) {
   if (mpi.hosts()[mpi.rank()] != mpi.hosts()[0]) return std::nullopt;
   if (mpi.local_size() == 1) return parameter_histograms(parameters, device, {});
@@ -68,7 +70,7 @@ std::optional<ParameterHistograms> shared_histograms(const ParameterStore& param
   return histograms;
 }
 
-/// The largest peak resident memory of any rank, in MiB.
+/// Returns the largest peak resident memory of any rank, in MiB.
 std::int64_t peak_memory_mib(const Mpi& mpi) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -86,7 +88,7 @@ std::optional<double> gradient_norm(const ParameterHistograms& histograms, const
     const Histogram& gradient = histograms.gradients[i];
     if (!tower.trains(static_cast<int>(i), step)) continue;
     if (gradient.count != static_cast<double>(tower.parameters().layout().count(static_cast<int>(i)))) {
-      return std::nullopt;  // a histogram counts finite values only
+      return std::nullopt;  // a histogram counts only finite values
     }
     squares += gradient.sum_squares;
   }
@@ -247,8 +249,8 @@ void TrainingLog::show_progress(const StepResult& latest, const std::vector<std:
   Console& console = writer_->log->console();
   const bool shows_nodes = writer_->options.device.log_device_placement && !captured_nodes.empty();
   if (shows_nodes && std::exchange(writer_->shows_captured, false)) print_captured_step(captured_nodes, console);
-  // The L2 part is computed for logged steps only. This part changes slowly, so between logged steps the last computed
-  // value is close enough.
+  // Only logged steps compute the L2 part. This part changes slowly, so the last computed value is accurate enough
+  // between logged steps.
   const std::optional<double> l2 = writer_->options.logging.as_reference ? writer_->l2_loss : 0.0;
   console.progress(latest.step + 1, l2 ? std::optional(latest.loss + *l2) : std::nullopt);
 }

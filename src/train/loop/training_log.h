@@ -28,27 +28,27 @@ class TrainingLog {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// The parts of a run, for `announce`.
+  /// The parts of a run that `announce` needs.
   struct Parts {
     const Tower& tower;
     const Device& device;
     std::string_view communicator;
     int thread_count;
-    const Dataset* dataset;   ///< null: no training data (--max-steps 0)
-    bool is_time_up = false;  ///< --time-limit leaves time for one step only
+    const Dataset* dataset;   ///< null: there is no training data (--max-steps 0)
+    bool is_time_up = false;  ///< true: --time-limit leaves only the time for one step
   };
 
-  /// The end of a run, for `finish`.
+  /// The facts about the end of a run that `finish` needs.
   struct End {
     RunPosition position;
     ExitCode code = ExitCode::done;
     PhaseSeconds seconds = {};
     std::vector<double> rank_work = {};             ///< as RunSummary::rank_work
     std::optional<StepScore> best_checkpoint = {};  ///< nullopt: the run keeps no best checkpoint
-    std::string_view stopped_by = "a signal";       ///< with ExitCode::stopped
+    std::string_view stopped_by = "a signal";       ///< only with ExitCode::stopped
   };
 
-  /// The references outlive the log. Collective.
+  /// The referenced objects outlive the log. Collective.
   TrainingLog(const TrainOptions& options, const TaskScore& score, const RunDescription& description, const Mpi& mpi);
   ~TrainingLog();
   TrainingLog(const TrainingLog&) = delete;
@@ -57,10 +57,11 @@ class TrainingLog {
   /// Opens the logs in the train directory, which must exist, for the steps from `first_step` on. With --fresh, first
   /// removes the files of earlier runs. Collective. Errors: io.
   void open(std::int64_t first_step);
-  /// If metrics.jsonl lacks the line of the last step before this run, adds this line without times. The line is
-  /// missing if rank 0 ended before it logged the step. Requires `open`.
+  /// If metrics.jsonl has no line for the last step before this run, adds this line without times. The line is missing
+  /// if rank 0 ended before it logged the step. Requires `open`.
   void complete(const StepResult& last, double learning_rate);
-  /// Prints model and device, and the device of each op (--log-device-placement); logs the graph for TensorBoard.
+  /// Prints model and device. With --log-device-placement, also prints the device of each op. Logs the graph for
+  /// TensorBoard.
   void announce(const Parts& parts);
   /// Prints a line on stdout. Requires `open`.
   void print(const std::string& line);
@@ -73,8 +74,8 @@ class TrainingLog {
   void count_step(double data_wait_seconds);
   /// Counts the result of a step.
   void count_result(const StepResult& result);
-  /// Logs histograms and images of a step, after the averaging of gradients and before the update. The norm of the
-  /// gradient, which the histograms contain, is logged with the step. The tower outlives the log. Collective.
+  /// Logs histograms and images of a step. Call it after the averaging of gradients and before the update. The norm of
+  /// the gradient, which the histograms contain, is logged with the step. The tower outlives the log. Collective.
   void summarize(std::int64_t step, const Batch& batch, const Tower& tower, Device& device);
   /// Logs the line and the scalars of a step if the plan asks for them. `rank_seconds`: see RankTimes::since_last.
   void log_step(const StepPlan& plan, const StepResult& result, double learning_rate,
@@ -95,8 +96,8 @@ class TrainingLog {
   std::unique_ptr<Writer> writer_;  // on rank 0 only
 };
 
-/// A line that states the smallest cross-entropy that is possible with smoothed labels, because users may expect the
-/// cross-entropy to reach 0. `smoothing`: above 0 and at most 1.
+/// Returns a line that states the smallest cross-entropy that is possible with smoothed labels, because users may
+/// expect the cross-entropy to reach 0. `smoothing`: above 0 and at most 1.
 std::string label_smoothing_line(double smoothing, std::int64_t classes);
 
 }  // namespace carillon

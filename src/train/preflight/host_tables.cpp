@@ -72,15 +72,15 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, instructions, thread
 
 namespace {
 
-/// Room in /dev/shm for the messages between the ranks of a host. Open MPI: the size of its file for each rank. NCCL:
-/// not measured; the usual size for GPU containers (--shm-size=1g).
+/// The room in /dev/shm that the messages between the ranks of a host need. For Open MPI, it is the size of its file
+/// for each rank. For NCCL, it was not measured; it is the usual size for GPU containers (--shm-size=1g).
 constexpr double mpi_bytes_per_rank = 4 << 20, nccl_bytes = 1e9;
 
 std::ptrdiff_t ranks_on(const std::string& host, const std::vector<RankFacts>& ranks) {
   return std::ranges::count(ranks, host, &RankFacts::host);
 }
 
-/// Texts in columns of minimal width; the last column is not padded.
+/// Returns the texts in columns of minimal width. The last column is not padded.
 std::string table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const auto& row : rows) {

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Looks at the lock repeatedly, because a new file may appear on another host with a delay.
+/// Checks the lock repeatedly, because on another host a new file may appear with a delay.
 LockState look_for_a_while(const fs::path& directory) {
   LockState seen = look_at_lock(directory);
   for (int i = 0; i < 20 && seen == LockState::absent; ++i) {
@@ -36,7 +36,7 @@ LockState look_for_a_while(const fs::path& directory) {
   return seen;
 }
 
-/// Removes `directory`, then its parents up to and including `first_made`, the topmost new directory. Stops at the
+/// Removes `directory` and then its parents, up to and including `first_made`, the topmost new directory. Stops at the
 /// first directory that is not empty.
 void remove_made(fs::path directory, const fs::path& first_made) {
   std::error_code stays;
@@ -54,7 +54,8 @@ fs::path topmost_missing(fs::path directory) {
   return missing;
 }
 
-/// Describes, on every rank, whether rank 0 and the first rank of each other host see rank 0's lock. Collective.
+/// Describes whether rank 0, and the first rank of each other host, see rank 0's lock. Every rank gets the result.
+/// Collective.
 std::string try_lock_everywhere(const fs::path& directory, const Mpi& mpi) {
   const bool other_host = mpi.hosts()[mpi.rank()] != mpi.hosts()[0];
   std::string own;
@@ -93,10 +94,10 @@ std::string lock_text(const std::vector<LockState>& seen, const std::vector<std:
 namespace {
 
 /// Returns one line on rank 0: the free space of the directory, and whether its locks work on this host and across
-/// hosts. Removes everything that it writes. Collective. Errors: usage (the directory is in use), io (it cannot be
-/// written).
+/// hosts. Removes everything that it writes. Collective. Errors: usage (the directory is in use), io (the directory
+/// cannot be written).
 std::string check_train_directory(const fs::path& given, const Mpi& mpi) {
-  const fs::path directory = fs::path(given / "").parent_path();  // without a trailing slash
+  const fs::path directory = fs::path(given / "").parent_path();  // the path without a trailing slash
   std::optional<DirectoryLock> lock;
   fs::path first_made;
   bool had_lock_file = true;
@@ -112,19 +113,20 @@ std::string check_train_directory(const fs::path& given, const Mpi& mpi) {
   std::error_code unknown;
   const fs::space_info space = fs::space(directory, unknown);
   const std::string free = unknown ? "?" : size_text(static_cast<double>(space.available));
-  if (!had_lock_file) fs::remove(directory / ".lock", unknown);  // removed while this rank still has the lock
+  if (!had_lock_file) fs::remove(directory / ".lock", unknown);  // removed now, while this rank still has the lock
   if (!first_made.empty()) remove_made(directory, first_made);
   return fmt::format("train directory {}: {} free; {}\n", printable(given.string()), free, locks);
 }
 
-/// Returns one line on rank 0: size and place of the shared memory that a training allocates per rank. Maps this memory
-/// briefly. Returns an empty text if the ranks share no memory. Collective. Errors: io (no place has room).
+/// Returns one line on rank 0, which states the size and place of the shared memory that a training allocates per rank.
+/// Maps this memory for a short time. Returns an empty text if the ranks share no memory. Collective. Errors: io (no
+/// place has room).
 std::string try_shared_memory(std::size_t bytes, const Mpi& mpi) {
   if (bytes == 0) return {};
   const std::vector<std::string> places = mpi.all_gather(try_shared_segment(mpi, bytes)),
                                  hosts = mpi.all_gather(mpi.host());
   std::string text = fmt::format("shared memory: {} per rank, in {}", size_text(static_cast<double>(bytes)), places[0]);
-  std::map<std::string, std::string> others;  // by host: places that differ from the place on rank 0
+  std::map<std::string, std::string> others;  // by host: the places that differ from the place on rank 0
   for (std::size_t rank = 1; rank < places.size(); ++rank) {
     if (places[rank] != places[0]) others[hosts[rank]] = places[rank];
   }
@@ -178,7 +180,7 @@ class Averager {
   Averager(const Averager&) = delete;
   Averager& operator=(const Averager&) = delete;
 
-  /// Averages `count` numbers in buckets as a step does. Returns the seconds on this rank.
+  /// Averages `count` numbers in buckets, as a step does. Returns the seconds that this takes on this rank.
   double average(std::size_t count) {
     host_.resize(count);
     for (std::size_t i = 0; i < count; ++i) host_[i] = value_at(i);
@@ -195,8 +197,8 @@ class Averager {
     return spent.count();
   }
 
-  /// Whether all means are right. A mean is the sum times 1 / divisor, rounded once or twice, and rounded to bfloat16
-  /// if the communicator rounds.
+  /// True if all means are right. A mean is the sum times 1 / divisor, rounded once or twice. If the communicator
+  /// rounds, the mean is also rounded to bfloat16.
   bool is_right() {
     device_.download(memory_.data(), host_.data(), host_.size() * sizeof(float));
     const auto ranks = static_cast<float>(communicator_.size());
@@ -207,8 +209,8 @@ class Averager {
   }
 
  private:
-  /// The values differ between ranks, and their sums are whole numbers. With a communicator that rounds, one rank has a
-  /// 1 and the other ranks have 0. So every partial sum is exact, and a lost value is found at any number of ranks.
+  /// The values differ between ranks, and their sums are whole numbers. If the communicator rounds, one rank has 1 and
+  /// all other ranks have 0. Then every partial sum is exact, and the check finds a lost value for any number of ranks.
   float value_at(std::size_t i) const {
     if (!communicator_.rounds()) return static_cast<float>(communicator_.rank() + 1);
     return i % static_cast<std::size_t>(communicator_.size()) == static_cast<std::size_t>(communicator_.rank()) ? 1.0f
@@ -223,7 +225,7 @@ class Averager {
   std::vector<float> host_;
 };
 
-/// The median, over some rounds, of the slowest rank's seconds.
+/// Returns the seconds of the slowest rank, as a median over some rounds.
 double measure(Averager& averager, std::size_t count, const Mpi& mpi) {
   constexpr int warm_up = 3, rounds = 21;
   std::vector<double> seconds;

@@ -15,7 +15,7 @@
 namespace carillon {
 namespace {
 
-/// Seconds since its construction.
+/// Returns the seconds since the object was constructed.
 class Stopwatch {
  public:
   explicit Stopwatch(clockid_t clock) : clock_(clock), start_(now()) {}
@@ -56,7 +56,7 @@ class NoiseBatch {
   std::vector<std::uint32_t> records_;
 };
 
-/// A network in training on one noise batch.
+/// A network that trains on one batch of noise.
 class Training {
  public:
   Training(const Network& network, const StepTimeSettings& settings, std::int64_t batch_size, Device& device)
@@ -85,7 +85,8 @@ class Training {
   std::int64_t step_ = 0;
 };
 
-/// Whether the activations of one batch in each of the processes fit in half of the free memory. On a GPU, always true.
+/// True if the activations fit in half of the free memory, with one batch in each of the processes. On a GPU, always
+/// true.
 bool fits(const Network& network, const StepTimeSettings& settings, std::int64_t batch_size, const Device& device) {
   if (device.kind() != DeviceKind::cpu) return true;
   const BuiltNetwork built = build_network(network, settings.task, {batch_size, settings.arithmetic});
@@ -93,7 +94,7 @@ bool fits(const Network& network, const StepTimeSettings& settings, std::int64_t
   return activation_bytes(built, device) <= available_memory_bytes() / 2 / processes;
 }
 
-/// settings.batch_size, halved until it is at most `limit` and fits the memory.
+/// Returns settings.batch_size, halved until it is at most `limit` and the batch fits the memory.
 std::int64_t batch_within(double limit, const Network& network, const StepTimeSettings& settings,
                           const Device& device) {
   std::int64_t batch = settings.batch_size;
@@ -101,7 +102,8 @@ std::int64_t batch_within(double limit, const Network& network, const StepTimeSe
   return batch;
 }
 
-/// The median time of a step. Runs at least 2 steps, then further steps until `seconds` have passed, at most 30.
+/// Returns the median time of a step. Runs at least 2 steps. Then runs further steps until `seconds` have passed, at
+/// most 30.
 double median_step(Training& training, double seconds) {
   std::vector<double> times;
   double spent = 0.0;
@@ -115,7 +117,7 @@ double median_step(Training& training, double seconds) {
 }  // namespace
 
 StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device& device) {
-  constexpr double steps = 4.0;  // steps with the measured batch, including the first step
+  constexpr double steps = 4.0;  // number of steps with the measured batch, including the first step
   const Stopwatch watch(settings.clock);
   NetworkSettings network_settings = settings.network;
   network_settings.record_count = static_cast<std::uint64_t>(settings.batch_size);

@@ -1,6 +1,6 @@
-// Step time: measures a training step of a network on noise images, in this process alone, without MPI.
+// Step time: measures one training step of a network on noise images. Only this process computes, without MPI.
 //
-// Reading and decoding of records and averaging over ranks are not part of the measurement.
+// The measurement does not include reading and decoding of records and averaging over ranks.
 #pragma once
 
 #include <ctime>
@@ -16,15 +16,15 @@
 namespace carillon {
 
 struct StepTimeSettings {
-  NetworkSettings network;  ///< `image` and `outputs` at least; not `record_count`
+  NetworkSettings network;  ///< must have at least `image` and `outputs`; `record_count` is not needed
   Task task;                ///< must have `network.outputs` outputs
   Arithmetic arithmetic = Arithmetic::fp32;
   OptimizerSettings optimizer = {};  ///< the learning rate does not matter
   std::int64_t batch_size = 32;      ///< largest batch to measure
   double seconds = 3.0;              ///< approximate duration of the measurement
-  int processes = 1;                 ///< processes of this host that measure at the same time
-  /// For a device with one thread, CLOCK_THREAD_CPUTIME_ID is better: then other programs on its core hardly change the
-  /// result.
+  int processes = 1;                 ///< number of processes of this host that measure at the same time
+  /// For a device with one thread, CLOCK_THREAD_CPUTIME_ID is better, because other programs on the same core then
+  /// hardly change the result.
   clockid_t clock = CLOCK_MONOTONIC;
 };
 
@@ -36,7 +36,7 @@ struct StepTime {
 
 /// Measures a step with the largest batch, up to settings.batch_size, that memory and settings.seconds permit. Runs at
 /// least 4 steps of Device::min_samples images per thread, even if they exceed settings.seconds. Errors: usage (the
-/// network refuses the images, or a single image needs too much memory).
+/// network does not support the images, or a single image needs too much memory).
 StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device& device);
 
 }  // namespace carillon

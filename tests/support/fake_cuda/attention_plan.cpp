@@ -118,8 +118,8 @@ void run_task(const AttentionTask& task, const AttentionPlan::Memory& memory) {
   }
 }
 
-/// The bytes that cuDNN 9.19 needs: dS, [batch, heads, tokens, tokens] in bf16, with tokens padded to a multiple of
-/// 128.
+/// Returns the number of bytes that cuDNN 9.19 needs: dS, [batch, heads, tokens, tokens] in bf16, with tokens padded to
+/// a multiple of 128.
 std::size_t workspace_of(const AttentionTask& task) {
   if (task.pass != AttentionPass::backward) return 0;
   const std::int64_t tokens = (task.shape.tokens + 127) / 128 * 128;
@@ -140,7 +140,8 @@ std::unique_ptr<AttentionPlan> AttentionPlan::find(const CudnnTarget& target, co
                                                    std::string& reason) {
   const std::int64_t size = task.shape.head_size();
   const bool has_kernel = size % 8 == 0 && size <= 128 &&
-                          (task.pass != AttentionPass::backward || task.shape.tokens > 1);  // the limits of cuDNN 9.19
+                          (task.pass != AttentionPass::backward || task.shape.tokens > 1);  // these are the limits of
+                                                                                            // cuDNN 9.19
   if (target.handle == nullptr || !has_kernel) {
     reason = "the fake has no such kernel";
     return nullptr;

@@ -35,9 +35,9 @@ void store(const std::vector<float>& values, void* data, DType type) {
   }
 }
 
-/// Calls body(x, weight, y) for each pixel of y, each position in its window that is inside of x, and each filter. The
-/// arguments are indices: of the pixel's first channel in x that belongs to the filter's group, of the filter's first
-/// weight at this position, and of the result in y. The body must loop over the channels of the group.
+/// Calls body(x, weight, y) for each pixel of y, for each position in its window that is inside of x, and for each
+/// filter. The arguments are indices. x: the pixel's first channel that belongs to the filter's group. weight: the
+/// filter's first weight at this position. y: the result. The body must loop over the channels of the group.
 template <typename Body>
 void for_each_meeting(const Conv2dLayout& layout, const Body& body) {
   const auto [batch, filters, rows, columns] = layout.y.extents;

@@ -16,7 +16,7 @@ struct cublasLtMatmulDescOpaque_t {
   cublasOperation_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   void* bias = nullptr;
-  std::optional<cudaDataType_t> bias_type;  ///< nullopt: as D
+  std::optional<cudaDataType_t> bias_type;  ///< nullopt: the same as D
 };
 struct cublasLtMatrixLayoutOpaque_t {
   cudaDataType_t type;
@@ -26,8 +26,8 @@ struct cublasLtMatrixLayoutOpaque_t {
 };
 struct cublasLtMatmulPreferenceOpaque_t {
   std::uint64_t workspace_bytes = 0;
-  std::uint32_t reduction_schemes = 7;                         ///< 7: all schemes
-  std::array<std::uint32_t, 4> alignment{256, 256, 256, 256};  ///< of A, B, C, D
+  std::uint32_t reduction_schemes = 7;                         ///< 7 means all schemes
+  std::array<std::uint32_t, 4> alignment{256, 256, 256, 256};  ///< the alignments of A, B, C, D
 };
 
 namespace fake_cuda {
@@ -108,8 +108,8 @@ void check_extents(const Product& product) {
   }
 }
 
-/// Returns into how many parts the fake divides each sum over the columns of op(A). The real cuBLASLt also divides some
-/// sums.
+/// Returns the number of parts into which the fake divides each sum over the columns of op(A). The real cuBLASLt also
+/// divides some sums.
 int splits_of(const Product& product) {
   constexpr std::int64_t fewest = 32;  // if op(A) has fewer columns, the fake does not divide the sums
   if (product.a.product_columns() < fewest) return 1;

@@ -4,9 +4,9 @@
 // Device memory is host memory; it is filled with 0xff when it is allocated. The process ends if the host accesses
 // device memory outside of a kernel or copy, or if a kernel accesses up to 256 bytes after the end of an allocation.
 // Work on a stream runs when the host waits for it. A seed determines the order in which the work of different streams
-// runs; events limit this order. So if the tested code forgets a wait, it gets wrong results. A copy reads page-locked
-// memory when the copy runs, and other memory when the host calls the copy function. Captures follow CUDA's rules and
-// errors. Misuse that CUDA would not report ends the process with a message.
+// runs, and events limit this order. Therefore, if the tested code forgets a wait, it gets wrong results. A copy reads
+// page-locked memory when the copy runs, and other memory when the host calls the copy function. Captures follow CUDA's
+// rules and errors. Misuse that CUDA would not report ends the process with a message.
 // The fake does not emulate the default stream, calls that only relaxed captures allow, timing, several processes on
 // one device, or concurrent threads of a block (see tests/support/emulate.h). It does not emulate cuDNN's graphs
 // either: conv2d_plan.cpp and attention_plan.cpp replace them.
@@ -32,21 +32,21 @@ struct Gpu {
 
 struct Settings {
   std::uint64_t seed = 1;
-  double eagerness = 0.0;  ///< probability that a device runs some pending work when work is enqueued
+  double eagerness = 0.0;  ///< probability that a device runs some pending work when new work is enqueued
   int devices = 1;
-  std::vector<Gpu> gpus = {};  ///< the devices; empty: `devices` GPUs with the numbers 0, 1, ...
-  bool fused_biases = true;    ///< whether cuBLASLt and cuDNN have kernels that add biases or sum bias gradients
-  bool divided_bias_gradients = true;  ///< whether cuBLASLt divides the sums of bias gradients
+  std::vector<Gpu> gpus = {};          ///< the devices; empty: `devices` GPUs with the numbers 0, 1, ...
+  bool fused_biases = true;            ///< true: cuBLASLt and cuDNN have kernels that add biases or sum bias gradients
+  bool divided_bias_gradients = true;  ///< true: cuBLASLt divides the sums of bias gradients
   std::size_t device_bytes = std::size_t{2} << 30;
-  bool nccl_windows = true;  ///< whether each rank's GPU can access the memory of the others
+  bool nccl_windows = true;  ///< true: each rank's GPU can access the memory of the other ranks' GPUs
 };
 
-/// Finishes all pending work, then applies the settings. Until the first call, the fake uses the defaults of Settings,
-/// except for what the environment variables CARILLON_FAKE_CUDA_SEED and CARILLON_FAKE_CUDA_DEVICES set.
+/// Finishes all pending work, then applies the settings. Before the first call, the fake uses the defaults of Settings.
+/// The environment variables CARILLON_FAKE_CUDA_SEED and CARILLON_FAKE_CUDA_DEVICES can change two of them.
 void configure(const Settings& settings);
 
-/// Returns a list of the objects that were not freed, such as "2 device allocations, 1 stream"; empty if all were
-/// freed.
+/// Returns a list of the objects that were not freed, such as "2 device allocations, 1 stream". The list is empty if
+/// all objects were freed.
 std::string left_over();
 
 /// Numbers of calls outside of captures since the process started.
@@ -55,7 +55,7 @@ struct Counts {
   std::uint64_t graph_launches = 0;
   std::uint64_t graph_nodes = 0;  ///< sum of the nodes of all launched graphs
   std::uint64_t copies = 0;
-  std::uint64_t waits = 0;  ///< waits for a stream or an event; each poll counts too
+  std::uint64_t waits = 0;  ///< waits for a stream or an event; each poll also counts
 };
 Counts counts();
 

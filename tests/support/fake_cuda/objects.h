@@ -44,14 +44,14 @@ struct Capture {
 struct CUstream_st {
   int lane = 0, device = 0;
   std::vector<fake_cuda::WorkRef> after;        ///< work that must end before the stream's next work starts
-  std::shared_ptr<fake_cuda::Capture> capture;  ///< the capture to which the stream belongs, if any
+  std::shared_ptr<fake_cuda::Capture> capture;  ///< the capture to which the stream belongs, if there is one
   std::set<std::size_t> capture_after;          ///< nodes that must run before the stream's next node
 };
 
 struct CUevent_st {
   int device = 0;
-  fake_cuda::WorkRef work;                      ///< the work that the event marks; null: never recorded
-  std::shared_ptr<fake_cuda::Capture> capture;  ///< the capture in which the event was last recorded, if any
+  fake_cuda::WorkRef work;                      ///< the work that the event marks; null: the event was never recorded
+  std::shared_ptr<fake_cuda::Capture> capture;  ///< the capture in which the event was last recorded, if there is one
   std::set<std::size_t> capture_after;
 };
 
@@ -61,7 +61,7 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
   std::shared_ptr<const fake_cuda::Nodes> nodes;
-  fake_cuda::WorkRef last_launch;  ///< the previous launch; the next launch waits for its end
+  fake_cuda::WorkRef last_launch;  ///< the previous launch; the next launch waits until it ends
 };
 
 namespace fake_cuda {
@@ -93,14 +93,14 @@ Registry<CUevent_st>& events();
 Registry<CUgraph_st>& graphs();
 Registry<CUgraphExec_st>& executables();
 
-/// Number of existing handles and descriptors of the libraries.
+/// the number of existing handles and descriptors of the libraries
 int& library_objects();
 
 const Settings& settings();
 Counts& mutable_counts();
 int current_device();
 /// Reports misuse if `device` is not the current device of this thread. `what`: the object that belongs to `device`.
-/// CUDA would not report this misuse: CUDA would compute in a context of the current device.
+/// CUDA would not report this misuse, and would compute in a context of the current device.
 void check_current(int device, const char* what);
 /// Reports misuse if the device of `stream` is not the current device of this thread. The stream must exist.
 void check_current(cudaStream_t stream, const char* what);
@@ -113,8 +113,9 @@ cudaError_t refuse(cudaError_t error, const std::string& why);
 /// Enqueues work. If the stream is being captured, records the work instead.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> run, const NodeLabel& label = {});
 
-/// For API calls that wait, allocate memory or query the state of work: a capture forbids them. If this thread is in a
-/// capture, invalidates the capture and returns an error; otherwise returns success. `what`: name of the API call.
+/// Used by API calls that wait, allocate memory or query the state of work. A capture forbids such calls. If this
+/// thread is in a capture, invalidates the capture and returns an error. Otherwise returns success. `what`: name of the
+/// API call.
 cudaError_t refused_in_capture(const char* what);
 cudaError_t record_node(CUstream_st& stream, std::function<void()> run, const NodeLabel& label);
 cudaError_t record_in_capture(CUevent_st& event, CUstream_st& stream);

@@ -15,7 +15,7 @@ namespace fake_cuda {
 struct Work {
   std::function<void()> run;
   int lane = 0;
-  int blockers = 0;  ///< number of unfinished pieces of work that must be done before this one
+  int blockers = 0;  ///< number of unfinished pieces of work that must be done before this piece
   bool done = false;
   std::vector<std::shared_ptr<Work>> dependents;
 };
@@ -47,7 +47,7 @@ class Timeline {
 };
 
 Timeline& timeline();
-/// The mutex that every function of the API locks.
+/// Returns the mutex that every function of the API locks.
 std::recursive_mutex& api_mutex();
 
 }  // namespace fake_cuda

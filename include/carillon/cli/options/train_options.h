@@ -1,8 +1,8 @@
-// TrainOptions: the options of a training, in one struct per consumer. The defaults of a program are a TrainOptions
-// value, too.
+// TrainOptions: the options of a training, in one struct per consumer. The defaults of a program are also a
+// TrainOptions value.
 //
 // The files `src/cli/options/*_options.cpp` declare the options of each group, check their values and document them in
-// --help. "Not an option" marks a member without a command-line option; the program sets it.
+// --help. "Not an option" marks a member that has no command-line option: the program sets it.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +28,14 @@ enum class Sharding {
   file     ///< each rank reads only its own files
 };
 
-/// How the samples of a training are drawn from its records.
+/// How a training draws its samples from its records.
 enum class Sampling {
   uniform,  ///< draws each record once per epoch
   balanced  ///< draws equally often from each group of the task, such as a class
 };
 
 struct DataOptions {
-  std::vector<std::string> files;       ///< paths and patterns of TFRecord files, or only "synthetic"
+  std::vector<std::string> files;       ///< paths and patterns of TFRecord files, or the single item "synthetic"
   std::vector<std::string> eval_files;  ///< paths and patterns of files for evaluations during training; empty: no
                                         ///< evaluations
   RecordForm record_form;               ///< not an option
@@ -43,12 +43,12 @@ struct DataOptions {
   /// Steps between evaluations on eval_files; 0: evaluate only at the end. A completed training always ends with an
   /// evaluation.
   std::int64_t eval_every = 0;
-  /// Records per batch of an evaluation on CPUs; a GPU uses this number or more. Not an option. The number is a
-  /// multiple of 48. Reason: oneDNN's AVX2 products process rows in blocks of 6 per thread, and round the rows of an
-  /// incomplete block differently. With incomplete blocks, the result of a record would depend on its place in the
-  /// batch and on the number of threads.
+  /// Records per batch of an evaluation on CPUs; an evaluation on a GPU uses at least this number. Not an option. The
+  /// number is a multiple of 48. Reason: oneDNN's AVX2 products process rows in blocks of 6 per thread, and round the
+  /// rows of an incomplete block differently. With incomplete blocks, the result of a record would depend on its place
+  /// in the batch and on the number of threads.
   std::int64_t evaluation_batch = 192;
-  bool test_time_augmentation = false;  ///< an evaluation averages the outputs for six views of each image
+  bool test_time_augmentation = false;  ///< an evaluation averages the outputs for the six views of each image
 
   /// Samples per rank and step. With global_batch, the program sets it to global_batch / number of ranks.
   std::int64_t batch_size = 100;
@@ -64,11 +64,12 @@ struct DataOptions {
   Sampling sampling = Sampling::uniform;  ///< `balanced` cannot be combined with shuffle_window or Sharding::file
   Sharding sharding = Sharding::record;
   std::string stage;  ///< local directory of each host to which the files are copied; empty: no copies
-  /// Accept data files although the names of the files state more shards than exist.
+  /// Accept a set of data files even if their names state more shards than exist.
   bool allow_missing_shards = false;
   CacheMode cache = CacheMode::automatic;
   bool skip_damaged = false;  ///< replace each damaged training record by the next one
-  /// Threads per rank that decode records, if the dataset is not in memory; 0: 2 (CPUs) or the rank's cores (GPUs).
+  /// Number of threads per rank that decode records, if the dataset is not in memory. 0: on CPUs 2 threads, on GPUs one
+  /// thread per core of the rank.
   std::int64_t decode_threads = 0;
   /// Size of each rank's buffer for decoded images, in bytes; 0: room for one batch per decoding thread and three more
   /// batches.
@@ -76,14 +77,14 @@ struct DataOptions {
 
   double pixel_scale = 1.0;  ///< factor by which the network multiplies pixel values from 0 to 255
   bool distort = true;       ///< random distortion of training images, by networks or decoders that support it
-  /// Largest random changes of training images (WarpSettings): rotation in degrees, zoom as a fraction (factors from
-  /// 1 - zoom to 1 + zoom), shift as a fraction of height and width. 0: disabled.
+  /// Limits of the random changes of training images (WarpSettings). Rotation: degrees. Zoom: a fraction; the factor is
+  /// from 1 - zoom to 1 + zoom. Shift: a fraction of height and width. 0: disabled.
   double rotate = 0.0, zoom = 0.0, shift = 0.0;
   double mixup = 0.0, cutmix = 0.0;  ///< mixing of pairs of training samples (MixingSettings)
-  /// Replaces the normalization of the network; not an option.
+  /// Normalization that replaces the network's normalization; not an option.
   std::optional<PixelNormalization> normalization = std::nullopt;
 
-  /// Samples of a rank that pass through the network at once.
+  /// Number of samples that a rank sends through the network at once.
   std::int64_t samples_at_once() const { return micro_batch > 0 ? micro_batch : batch_size; }
 };
 
@@ -92,17 +93,17 @@ inline bool is_synthetic(const std::vector<std::string>& files) {
   return files.size() == 1 && files.front() == "synthetic";
 }
 
-// ModelOptions: which network is trained or evaluated, and from which seed.
+// ModelOptions: the network of a training or an evaluation, and its seed.
 
 struct ModelOptions {
-  /// Name of one of the program's networks, or path of an ONNX file; the model's name in checkpoints.
+  /// Name of one of the program's networks, or path of an ONNX file. Checkpoints store this name as the model's name.
   std::string name;
-  std::string head;  ///< only for an ONNX file: layer that gets new initial values if the file has another number of
-                     ///< outputs than the task; empty: last layer
+  std::string head;  ///< only for an ONNX file: layer that gets new initial values if the number of outputs differs
+                     ///< between the file and the task; empty: last layer
   bool fresh_weights = false;      ///< draw the initial values instead of reading them from the ONNX file
   MakeNetwork make = nullptr;      ///< makes the network `name`; not an option
   std::uint64_t seed = 1;          ///< seed of initial variables, sample order and augmentation
-  double drop_path = 0.0;          ///< stochastic depth: rate of the last residual block
+  double drop_path = 0.0;          ///< stochastic depth: drop rate of the last residual block
   bool sync_batch_norm = false;    ///< batch norms compute their statistics over the batches of all ranks
   bool freeze_batch_norm = false;  ///< batch norms use their running statistics and do not change them
 };
@@ -119,7 +120,8 @@ struct TaskOptions {
   double huber_delta = 1.0;  ///< error above which the Huber loss is linear, in standard deviations of the target
   /// Weights of the classes in the loss: "none", "balanced", or the path of a CSV file (src/tasks/classification.h).
   std::string class_weights = "none";
-  std::vector<double> weights_of_file = {};  ///< not an option: the weights in the CSV file, by class; empty: no file
+  std::vector<double> weights_of_file = {};  ///< not an option: the class weights that the CSV file states; empty:
+                                             ///< there is no file
   double focal_gamma = 0.0;                  ///< exponent of focal loss; 0: disabled
   /// The run ends after this many evaluations in a row without a better score; 0: disabled. Only the evaluations of
   /// DataOptions::eval_every count.
@@ -130,7 +132,7 @@ struct TaskOptions {
   bool balances_weights() const { return class_weights == "balanced"; }
   bool has_weight_file() const { return weighs_classes() && !balances_weights(); }
 
-  /// The score at which an evaluation ends the run; nullopt: no score ends it.
+  /// Returns the score at which an evaluation ends the run, or nullopt if no score ends it.
   std::optional<double> target_score() const {
     return stop_at_accuracy > 0.0 ? std::optional(stop_at_accuracy) : std::nullopt;
   }
@@ -151,8 +153,8 @@ struct ScheduleOptions {
   double learning_rate_decay = 0.99;  ///< factor that is applied every decay_steps steps (exponential)
   std::int64_t decay_steps = 0;       ///< steps between two multiplications by learning_rate_decay (exponential); 0:
                                       ///< ProgramSpec::decay_steps
-  bool staircase = false;             ///< multiply once every decay_steps steps, not a little at each step
-                                      ///< (exponential); not an option
+  bool staircase = false;             ///< if true, multiply once every decay_steps steps; if false, a little at each
+                                      ///< step (exponential); not an option
   std::int64_t warm_up_steps = 0;     ///< length of the warm-up in steps; 0: no warm-up
   double warm_up_from = 0.0;          ///< learning rate at step 0 of a warm-up
   /// Global step at which the decay ends (polynomial, cosine); 0: OptimizerOptions::max_steps.
@@ -166,27 +168,28 @@ struct ScheduleOptions {
                                          ///< (triangular)
 };
 
-/// The schedule of a training of `max_steps` steps. Errors: failed (exponential without decay_steps).
+/// Returns the schedule of a training of `max_steps` steps. Errors: failed (decay_steps of an exponential schedule is
+/// not set).
 Schedule make_schedule(const ScheduleOptions& options, std::int64_t max_steps);
 
 // OptimizerOptions: the number of updates of a training, the update rule and the learning rates.
 
 struct OptimizerOptions {
-  /// Global step at which the training ends. If `epochs` is set, resolve_epochs computes max_steps after the records
-  /// have been counted.
+  /// Global step at which the training ends. If `epochs` is set, the program first counts the records, and
+  /// resolve_epochs then computes max_steps.
   std::int64_t max_steps = 1000;
   double time_budget = 0.0;  ///< time of the run in seconds; the number of steps is fitted to this time; 0: unlimited
   double epochs = 0.0;       ///< passes over the training records, which determine max_steps; 0: max_steps is given
-  double regularization = 0.0001;   ///< L2 factor of the regularised weights (NetworkSettings)
-  OptimizerSettings update;         ///< update rule and its constants; only the result of settings() has the learning
-                                    ///< rate
+  double regularization = 0.0001;   ///< factor of the L2 loss of the regularised weights (NetworkSettings)
+  OptimizerSettings update;         ///< update rule and its constants. Its learning rate is set only in the result of
+                                    ///< settings()
   ScheduleOptions schedule;         ///< the learning rate as a function of the global step
   std::vector<std::string> freeze;  ///< patterns of variables that are not trained
 
   /// True if the training runs at least one step.
   bool trains() const { return epochs > 0.0 || max_steps > 0; }
-  /// Returns `update` with the learning rate of `schedule`, and with one more group per pattern of `freeze` in front of
-  /// the other groups. Errors: as make_schedule.
+  /// Returns `update` with the learning rate of `schedule`. For each pattern of `freeze`, adds a group in front of the
+  /// other groups. Errors: as make_schedule.
   OptimizerSettings settings() const;
 };
 
@@ -198,29 +201,31 @@ enum class CommunicatorChoice { automatic, nccl, mpi };
 
 struct DeviceOptions {
   DeviceChoice device = DeviceChoice::automatic;
-  std::optional<Arithmetic> precision = Arithmetic::fp32;  ///< nullopt: --precision auto, until set_precision sets it
+  std::optional<Arithmetic> precision = Arithmetic::fp32;  ///< nullopt: the user chose --precision auto, and
+                                                           ///< set_precision has not yet replaced it
   CpuSettings cpu = {};
   std::int64_t threads = 0;  ///< threads per rank; 0: the rank's share of the cores
   // Options of training programs only:
-  std::int64_t ranks = 0;  ///< ranks to start under mpirun; 0: the ranks that a launcher started, or one rank
+  std::int64_t ranks = 0;  ///< number of ranks that the program starts with mpirun; 0: the ranks that a launcher
+                           ///< started, or one rank
   CommunicatorChoice comm = CommunicatorChoice::automatic;
   bool cuda_graph = true;             ///< replay each step, and each batch of an evaluation, as one captured CUDA graph
   std::int64_t bucket_kib = 0;        ///< KiB of gradients per all-reduce; 0: bucket_bytes_on chooses
   Wire wire = Wire::fp32;             ///< number format of gradients between hosts (CPUs)
   bool log_device_placement = false;  ///< list every op with its device and memory
   bool preflight = false;             ///< check hosts, train directory and averaging; do not train
-  bool share_gpus = false;            ///< allow several ranks per GPU in a preflight
+  bool share_gpus = false;            ///< allow a preflight in which several ranks share a GPU
   // Not an option:
-  Arithmetic arithmetic = Arithmetic::fp32;  ///< the resolved `precision`, set by set_precision
+  Arithmetic arithmetic = Arithmetic::fp32;  ///< the precision that set_precision chose
 };
 
-// CheckpointOptions: the train directory, the state with which a run starts, and the times at which it saves and stops.
+// CheckpointOptions: the train directory, the initial state of a run, and when the run saves and stops.
 
 /// When a run continues from the newest checkpoint of its train directory.
 enum class ResumeMode {
-  automatic,  ///< if the directory has a checkpoint
-  never,      ///< refuse a train directory with a checkpoint
-  require     ///< refuse a train directory without one
+  automatic,  ///< resume if the directory has a checkpoint, otherwise start from the beginning
+  never,      ///< never resume: refuse a train directory that has a checkpoint
+  require     ///< always resume: refuse a train directory that has no checkpoint
 };
 
 struct CheckpointOptions {
@@ -228,7 +233,8 @@ struct CheckpointOptions {
   ResumeMode resume = ResumeMode::automatic;
   bool fresh = false;                     ///< remove checkpoints and logs from train_dir first
   std::string init_from;                  ///< checkpoint, train directory or *.safetensors with initial variables
-  std::vector<std::string> init_exclude;  ///< patterns of variables and buffers that are not read from init_from
+  std::vector<std::string> init_exclude;  ///< patterns of variables and buffers that keep their own initial values
+                                          ///< instead of values from init_from
   bool fit_head = false;  ///< before the first step, fit the last layer to the outputs of the other layers
   std::int64_t checkpoint_every = 1000;         ///< steps between two checkpoints; 0: only at the end
   std::int64_t checkpoint_every_seconds = 300;  ///< seconds between two checkpoints; 0: only checkpoint_every applies
@@ -242,7 +248,7 @@ struct CheckpointOptions {
 
 // LoggingOptions: how often a training writes lines and TensorBoard summaries.
 
-/// The tags of a run's TensorBoard summaries. These tags equal the tags of the reference program for each data set.
+/// The tags of a run's TensorBoard summaries. For each dataset, the tags are the same as in the reference program.
 enum class SummaryStyle {
   variables,  ///< histograms `<variable>`, `gradients_on_average/<variable>`; scalars `loss` and its parts
   layers,     ///< histograms `<variable>`, `<variable>/gradients`, `<layer>/activations`; scalars `total_loss` and its

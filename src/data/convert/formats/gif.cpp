@@ -48,7 +48,7 @@ int find_first_frame(GifFileType& gif) {
     if (type == TERMINATE_RECORD_TYPE) fail(ExitCode::data, "has no pixels");
     if (type != EXTENSION_RECORD_TYPE) continue;
     int code = 0;
-    GifByteType* block = nullptr;  // its first byte is the number of bytes that follow
+    GifByteType* block = nullptr;  // the first byte of the block is the number of bytes that follow
     require(DGifGetExtension(&gif, &code, &block), gif);
     if (code == GRAPHICS_EXT_FUNC_CODE && block != nullptr && block[0] >= 4) {
       GraphicsControlBlock control{};
@@ -58,7 +58,7 @@ int find_first_frame(GifFileType& gif) {
   }
 }
 
-/// The order in which rows of a frame are stored.
+/// Returns the order in which the rows of a frame are stored.
 std::vector<int> row_order(int rows, bool interlaced) {
   struct Pass {
     int first, step;

@@ -17,7 +17,7 @@
 namespace carillon {
 namespace {
 
-/// A file in memory, as libtiff reads it, and its first error.
+/// A file in memory that libtiff reads, and the first error that libtiff reports.
 struct Source {
   std::span<const std::uint8_t> file;
   std::uint64_t position = 0;
@@ -52,7 +52,7 @@ toff_t size(thandle_t handle) { return source_of(handle).file.size(); }
 int keep_error(TIFF* /*tiff*/, void* handle, const char* /*function*/, const char* format, va_list values) {
   Source& source = *static_cast<Source*>(handle);
   if (source.error[0] == '\0') std::vsnprintf(source.error.data(), source.error.size(), format, values);
-  return 1;  // handled: libtiff prints nothing
+  return 1;  // 1: the message is handled, so libtiff prints nothing
 }
 
 int ignore_warning(TIFF* /*tiff*/, void* /*handle*/, const char* /*function*/, const char* /*format*/,
@@ -76,8 +76,8 @@ TiffFile open(Source& source) {
       TIFFClientOpenExt("", "rm", &source, read, write, seek, close, size, nullptr, nullptr, options.get()));
 }
 
-/// The samples of a picture with 16-bit grey or RGB pixels, in the order of its rows; nullopt for any other picture.
-/// libtiff's conversion to 8 bits would drop the lower 8 bits. Errors: data (damage).
+/// Returns the samples of a picture with 16-bit grey or RGB pixels, in the order of its rows. Returns nullopt for any
+/// other picture. libtiff's conversion to 8 bits would drop the lower 8 bits. Errors: data (the file is damaged).
 std::optional<std::vector<std::uint16_t>> deep_samples(TIFF* tiff, std::uint32_t height, std::uint32_t width,
                                                        const Source& source) {
   std::uint16_t bits = 0, channels = 0, planes = 0, kind = 0, colours = 0;

@@ -22,7 +22,7 @@ std::string_view text(std::span<const std::uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// The content of the first chunk of this type; empty if there is none.
+/// Returns the content of the first chunk of this type, or an empty span if there is none.
 std::span<const std::uint8_t> chunk(std::span<const std::uint8_t> file, std::string_view type) {
   constexpr std::size_t header_bytes = 8;  // type and size of a chunk
   for (std::size_t at = 12; at + header_bytes <= file.size();) {
@@ -34,7 +34,7 @@ std::span<const std::uint8_t> chunk(std::span<const std::uint8_t> file, std::str
   return {};
 }
 
-/// The orientation in the chunk EXIF; 1 if there is no such chunk.
+/// Returns the orientation in the chunk EXIF, or 1 if there is no such chunk.
 int orientation_of(std::span<const std::uint8_t> file) {
   constexpr std::string_view prefix("Exif\0\0", 6);  // some programs write this prefix, as in JPEG
   const std::span<const std::uint8_t> block = chunk(file, "EXIF");
@@ -51,11 +51,11 @@ WebPBitstreamFeatures features_of(std::span<const std::uint8_t> data) {
 
 /// A picture on the canvas of a file.
 struct Frame {
-  std::span<const std::uint8_t> data;  ///< the bytes for libwebp
+  std::span<const std::uint8_t> data;  ///< the bytes that libwebp decodes
   std::int64_t row = 0, column = 0;    ///< position on the canvas
 };
 
-/// The first frame of an animation: a chunk ANMF, with a header of 16 bytes before the data.
+/// Returns the first frame of an animation: a chunk ANMF, which has a header of 16 bytes before the data.
 Frame first_frame(std::span<const std::uint8_t> file) {
   constexpr std::size_t header_bytes = 16;
   const std::span<const std::uint8_t> frame = chunk(file, "ANMF");

@@ -1,4 +1,5 @@
-// The decoders of TIFF, WebP and GIF files in a build without their libraries: they throw UnsupportedPicture.
+// In a build without libtiff, libwebp and giflib, these functions replace the decoders of TIFF, WebP and GIF files.
+// They throw UnsupportedPicture.
 #include "src/data/convert/picture_file.h"
 
 namespace carillon {
