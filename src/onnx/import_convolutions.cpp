@@ -153,7 +153,7 @@ void add_conv(Importer& importer, const OnnxNode& node) {
                   .biases = biases ? std::optional(Initializer{}) : std::nullopt,
                   .l2_factor = importer.settings().regularization};
   const std::int64_t filters = weights->shape[0];
-  if (layer.groups < 1 || weights->shape[1] * layer.groups != layer.channels)
+  if (layer.groups < 1 || layer.channels % layer.groups != 0 || weights->shape[1] != layer.channels / layer.groups)
     importer.refuse(node, "has filters for another number of channels");
   bool is_new = false;
   layer.units = importer.units_of(node, filters, layer.name, is_new);

@@ -147,11 +147,23 @@ void Importer::find_end() {
        source_.file.path().string(), printable(fmt::format("{}", fmt::join(layers, ", "))));
 }
 
-/// Checks that an op exists for each node that depends on the images. The message lists the other operators.
+/// Finds the nodes on which the output depends. Other nodes may be, for example, auxiliary classifiers.
+void Importer::find_needed() {
+  std::vector<const OnnxNode*> open{source_.producer(end_)};
+  while (!open.empty()) {
+    const OnnxNode* const node = open.back();
+    open.pop_back();
+    if (node == nullptr || !needed_.insert(node).second) continue;
+    for (int i = 0; i < node->input_count(); ++i) open.push_back(source_.producer(node->input(i)));
+  }
+}
+
+/// Checks that an op exists for each needed node that depends on the images. The message lists the other operators.
 void Importer::check_operators() const {
   std::set<std::string> variable{source_.file.input()};
   std::map<std::string, std::vector<std::string>> unsupported;
   for (const OnnxNode& node : source_.file.nodes()) {
+    if (!needed_.contains(&node)) continue;
     bool depends = false;
     for (int i = 0; i < node.input_count(); ++i) depends = depends || variable.contains(node.input(i));
     const bool draws = node.type().starts_with("Random") || node.type() == "Bernoulli";
@@ -324,11 +336,12 @@ Value Importer::run() {
   if (source_.producer(end_) == nullptr) {
     fail(ExitCode::data, "{}: no node computes the output '{}'", source_.file.path().string(), printable(end_));
   }
+  find_needed();
   check_operators();
   note_folded_norms();
   place_input();
   for (const OnnxNode& node : source_.file.nodes()) {
-    add(node);
+    if (needed_.contains(&node)) add(node);
     if (placed_.contains(end_)) break;  // the network's output does not depend on later nodes
   }
   check_given();

@@ -59,6 +59,12 @@ struct Placed {
   }
   bool lacks_batch() const { return batch == BatchInFile::absent; }
   std::size_t batch_axis() const { return static_cast<std::size_t>(std::ranges::find(axes, 0) - axes.begin()); }
+  /// Whether `axes` has the batch and, if the file joins the batch and another axis, this axis.
+  bool has_batch() const {
+    const std::size_t first = batch == BatchInFile::joined_with_previous ? 1 : 0,
+                      last = rank() - (batch == BatchInFile::joined_with_next ? 1 : 0);
+    return batch_axis() >= first && batch_axis() < last;
+  }
   /// The first of the two axes that the file joins.
   std::size_t joined_axis() const { return batch_axis() - (batch == BatchInFile::joined_with_previous ? 1 : 0); }
   /// Converts an axis in the file to an axis of `shape`. Converts the joined axis to the batch.
@@ -96,7 +102,10 @@ struct Source {
     for (std::size_t i = 0; i < file.nodes().size(); ++i) {
       const OnnxNode& node = file.nodes()[i];
       for (int k = 0; k < node.input_count(); ++k) readers[node.input(k)].push_back(i);
-      for (int k = 0; k < node.output_count(); ++k) producers.emplace(node.output(k), i);
+      for (int k = 0; k < node.output_count(); ++k) {
+        const bool is_first = node.output(k).empty() || producers.emplace(node.output(k), i).second;
+        if (!is_first) fail(ExitCode::data, "{}: two nodes compute '{}'", path.string(), printable(node.output(k)));
+      }
     }
   }
 
@@ -221,6 +230,7 @@ class Importer {
   const Placed& input(const OnnxNode& node, int i = 0);
   void set_output(const OnnxNode& node, Placed placed, int i = 0) {
     if (placed.rank() > max_axes) refuse(node, "has too many axes");
+    if (!placed.has_batch()) refuse(node, "does not keep the batch");
     placed_[node.output(i)] = std::move(placed);
   }
   /// Counts `elements` that the import of a node reads or computes. Errors: data (all nodes together have too many).
@@ -320,6 +330,7 @@ class Importer {
   /// Checks that all arrays of the file have the sizes of their variables and buffers.
   void check_given() const;
   void find_end();
+  void find_needed();
   void note_folded_norms();
   void place_input();
   void add(const OnnxNode& node);
@@ -347,7 +358,8 @@ class Importer {
   static constexpr std::int64_t most_elements = std::int64_t{1} << 31;
   std::int64_t elements_ = 0;  ///< see charge
   const OnnxNode* head_ = nullptr;
-  std::string end_;  ///< the value that is the network's output
+  std::set<const OnnxNode*> needed_;  ///< the nodes on which the output depends
+  std::string end_;                   ///< the value that is the network's output
   std::vector<GivenValues> given_;
   std::map<std::string, std::string> original_names_;
   std::map<std::string, std::string> variables_;  ///< by order, name and shape of the array

@@ -110,8 +110,8 @@ void add_attention(Model& model, bool one_layer, bool splits_softmax,
   const auto turned = [&](const std::string& x, const std::vector<std::int64_t>& axes, const std::string& y) {
     Model::attribute(model.node("Transpose", {x}, y), "perm", axes);
   };
-  shaped("image", {0, 3, 64}, "flat");
-  turned("flat", {0, 2, 1}, "pixels");
+  shaped("image", {0, 3, 64}, "columns");
+  turned("columns", {0, 2, 1}, "pixels");
   model.array("pos", {64, 3}, noise(192));
   model.node("Add", {"pixels", "pos"}, "tokens");
   if (one_layer) {
@@ -317,6 +317,16 @@ TEST_F(OnnxImport, ArraysOfOneNumberAreNotShared) {
   EXPECT_EQ(build_network(network, {}).graph.parameters().size(), 6u);
   EXPECT_EQ(network.torch_names.at("one/biases"), "zero");
   EXPECT_EQ(network.torch_names.at("two/biases"), "two/biases");
+}
+
+/// For example, an auxiliary classifier of a training.
+TEST_F(OnnxImport, BranchesThatTheOutputDoesNotNeedAreOmitted) {
+  Model model;
+  model.array("aux.weight", {4, 3, 1, 1}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  model.node("Conv", {"image", "aux.weight"}, "aux");
+  model.node("Unknown", {"aux"}, "aux_output");
+  model.finish("image");
+  EXPECT_EQ(build_network(read(model), {}).graph.parameters().size(), 2u);
 }
 
 /// A computed array has other values than the array of the file, so it must not have its name.

@@ -122,7 +122,7 @@ TEST_F(OnnxImport, RefusesNodesThatReadOutsideTheirInputs) {
     model.integers("huge", {std::numeric_limits<std::int64_t>::max()});
     model.integers("empty", {});
     add(model);
-    model.finish("image");
+    model.finish("t");
     expect_refused(model, ExitCode::data, text);
   };
   refuses("names an axis twice", [](Model& m) { Model::attribute(m.node("Transpose", {"m"}, "t"), "perm", {0, 0}); });
@@ -156,6 +156,27 @@ TEST_F(OnnxImport, ARefusedFileForSeveralImagesNamesTheExport) {
   model.node("Reshape", {"image", "shape"}, "rows");
   model.finish("rows");
   expect_refused(model, ExitCode::data, "for batches of 2 images: export it for one image or for any number");
+}
+
+/// In a file for one image, the axis that the batch joins may be removed.
+TEST_F(OnnxImport, RefusesToRemoveTheAxisOfTheBatch) {
+  Model model({1, 3, 8, 8});
+  model.integers("all", {-1});
+  model.integers("zero", {0});
+  model.integers("scalar", {});
+  model.node("Reshape", {"zero", "scalar"}, "place");
+  model.node("Reshape", {"image", "all"}, "values");
+  Model::attribute(model.node("Gather", {"values", "place"}, "number"), "axis", 0);
+  model.finish("number");
+  expect_refused(model, ExitCode::data, "does not keep the batch");
+}
+
+TEST_F(OnnxImport, RefusesTwoNodesThatComputeOneValue) {
+  Model model;
+  model.node("Relu", {"image"}, "r");
+  model.node("Sigmoid", {"image"}, "r");
+  model.finish("r");
+  expect_refused(model, ExitCode::data, "two nodes compute 'r'");
 }
 
 TEST_F(OnnxImport, RefusesAnOutputThatIsTheInput) {
