@@ -67,6 +67,8 @@ TEST(TrainingPlan, OfAFreshTrainingWaitsUntilTheEarlierCheckpointsAreRemoved) {
   EXPECT_EQ(read_plan(folder)->network, "resnet9");
   remove_run_files(folder);
   EXPECT_FALSE(fs::exists(folder / "model.ckpt-3.h5"));
+  EXPECT_FALSE(read_plan(folder));
+  begin_next_plan(folder);
   EXPECT_EQ(read_plan(folder)->network, "resnet18");
   for (const fs::path& settings : {settings_path(folder), folder / "next-plan.cfg"}) {  // a restart reads the second
     std::string line;
@@ -74,6 +76,23 @@ TEST(TrainingPlan, OfAFreshTrainingWaitsUntilTheEarlierCheckpointsAreRemoved) {
     std::getline(file, line);
     EXPECT_EQ(line, "model = resnet18") << settings;
   }
+  EXPECT_FALSE(remove_next_plan(folder));
+}
+
+/// The settings of the plan must not change before the longer training begins.
+TEST(TrainingPlan, OfALongerTrainingWaitsUntilTheTrainingBegins) {
+  const fs::path folder = scratch();
+  write_plan(folder, {.steps = 10, .minutes = 1.0}, "model = resnet9\nmax-steps = 10\ntime-budget = 50.0\n");
+  const std::string settings = settings_with_length(folder, 20, 110.0);
+  EXPECT_EQ(settings, "model = resnet9\nmax-steps = 20\ntime-budget = 110.0\n");
+  write_next_plan(folder, {.steps = 20, .minutes = 2.0}, settings);
+  EXPECT_EQ(read_plan(folder)->steps, 10);
+  EXPECT_EQ(time_budget_of(folder), 50.0);
+  begin_next_plan(folder);
+  EXPECT_EQ(read_plan(folder)->steps, 20);
+  EXPECT_EQ(time_budget_of(folder), 110.0);
+  begin_next_plan(folder);  // a restart
+  EXPECT_EQ(read_plan(folder)->steps, 20);
   EXPECT_FALSE(remove_next_plan(folder));
 }
 

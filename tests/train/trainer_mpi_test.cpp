@@ -350,6 +350,32 @@ TEST_F(TrainerTest, ResumesOnlyAsRequested) {
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(20));
 }
 
+/// The checkpoints after the best state must remain until the run has passed all checks.
+TEST_F(TrainerTest, ContinuesFromTheBestStateAndThenRemovesLaterCheckpoints) {
+  options_.checkpoint.checkpoint_every = 4;
+  train();
+  EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(12, 8, 4));
+  const auto set_best = [&](const std::string& model) {
+    if (mpi_.rank() == 0) {
+      CheckpointState best = saved(8);
+      best.model = model;
+      write_checkpoint(best_checkpoint_path(train_dir()), best);
+    }
+    mpi_.barrier();
+  };
+  set_best("another");
+  options_.checkpoint.resume = ResumeMode::best;
+  EXPECT_EQ(failure(options_).code, ExitCode::data);
+  EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(12, 8, 4));
+  set_best(saved(8).model);
+  if (mpi_.rank() == 0) std::filesystem::remove(checkpoint_path(train_dir(), 8));
+  mpi_.barrier();
+  options_.optimizer.max_steps = 9;
+  train(options_);
+  EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(9, 8, 4));
+  EXPECT_EQ(steps_with("loss").back(), 5) << "the next logged step would be 10";
+}
+
 TEST_F(TrainerTest, TakesVariablesButNotAveragesFromAnotherRunsCheckpoint) {
   train();
   TrainOptions second = options_;

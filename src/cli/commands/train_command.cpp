@@ -55,8 +55,10 @@ OptionSet option_set(CommandLine& line) {
           "time for everything, from the conversion to the last evaluation; 0: 3 to 30 minutes, by the number of "
           "pictures and "
           "the speed");
-  set.add("more", request.more_minutes, NumberRange::not_negative,
-          "minutes in which an earlier training in the train directory continues from its best state");
+  set.add(
+      "more", request.more_minutes, NumberRange::not_negative,
+      "minutes in which an earlier training in the train directory continues; a finished one continues from its best "
+      "state, and its later checkpoints are removed before the first step");
   set.add("data-dir", request.data_dir, "folder for the converted pictures; default: data/NAME, with FOLDER's name");
   set.add("train-dir", request.train_dir, "folder for checkpoints and logs; default: runs/NAME");
   set.add("ranks", request.ranks, 0, max_ranks, "number of ranks; 0: one per core, if the batch is large enough");
@@ -220,7 +222,7 @@ void check_passed(const OptionSet& set, CommandLine& line) {
     fail(ExitCode::usage, "--config: give the options on the command line, or use image_train");
   }
   if (line.request.more_minutes > 0.0) {
-    for (const char* const name : {"minutes", "max-steps", "epochs", "time-budget", "fresh", "dry-run"}) {
+    for (const char* const name : {"minutes", "max-steps", "epochs", "time-budget", "resume", "fresh", "dry-run"}) {
       if (set.is_on_command_line(name)) fail(ExitCode::usage, "--more excludes --{}", name);
     }
   }

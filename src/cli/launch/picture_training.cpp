@@ -166,7 +166,7 @@ bool PictureTraining::is_finished(const TrainingPlan& plan) const {
   return newest >= request_.given.max_steps.value_or(pace ? pace->last_step : plan.steps);
 }
 
-void PictureTraining::extend(TrainingPlan& plan) const {
+void PictureTraining::extend(TrainingPlan& plan) {
   const std::string place = train_dir_.string();
   if (plan.minutes == 0.0) {
     fail(ExitCode::usage, "--more: the training in {} has a number of steps, not a time: use --max-steps or --epochs",
@@ -177,28 +177,20 @@ void PictureTraining::extend(TrainingPlan& plan) const {
   const double more = 60.0 * request_.more_minutes, budget = time_budget_of(train_dir_);
   std::int64_t step = list_checkpoints(train_dir_).front();
   std::string state = "its newest checkpoint";
+  next_plan_options_.emplace();
   const fs::path best_path = best_checkpoint_path(train_dir_);
   std::error_code absent;
   if (was_finished && fs::exists(best_path, absent)) {
-    CheckpointState best = read_checkpoint(best_path);
-    step = best.global_step;
+    step = read_checkpoint(best_path).global_step;
     state = fmt::format("the best state, step {}", step);
-    const std::vector<std::int64_t> steps = list_checkpoints(train_dir_);
-    if (std::ranges::find(steps, step) == steps.end()) {
-      write_checkpoint(checkpoint_path(train_dir_, step), std::move(best));
-    }
+    *next_plan_options_ = {"--resume", "best"};
   }
   // The training continues from this state. Time that was used after the state does not count.
   const std::optional<PacePoint> pace = logged_pace(train_dir_, step);
   const double used = was_finished && pace ? pace->seconds : budget;
   plan.minutes += request_.more_minutes;
   plan.steps += std::llround(std::ceil(static_cast<double>(plan.steps) * more / budget));
-  set_length(train_dir_, plan, used + more);
-  if (was_finished) {
-    for (const std::int64_t later : list_checkpoints(train_dir_)) {
-      if (later > step) remove_file(checkpoint_path(train_dir_, later));
-    }
-  }
+  write_next_plan(train_dir_, plan, settings_with_length(train_dir_, plan.steps, used + more));
   say(fmt::format("trains {} more in {}, from {}", minutes_text(request_.more_minutes), place, state));
 }
 
@@ -337,8 +329,8 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   // Disables the best checkpoint, because the test pictures must not influence which checkpoint is used.
   if (plan.watched == "test") settings += "keep-best = false\n";
   if (request_.fresh) check_not_running("--fresh");
-  replaces_training_ = request_.fresh && holds_training();
-  if (replaces_training_) {
+  if (request_.fresh && holds_training()) {
+    next_plan_options_ = {"--fresh"};
     write_next_plan(train_dir_, plan, settings);
   } else {
     if (request_.fresh) remove_run_files(train_dir_);  // only logs
@@ -363,7 +355,7 @@ bool PictureTraining::holds_training() const {
   return !list_checkpoints(train_dir_).empty() || fs::exists(best_checkpoint_path(train_dir_), absent);
 }
 
-bool PictureTraining::keeps_earlier_training() const { return replaces_training_ && remove_next_plan(train_dir_); }
+bool PictureTraining::keeps_earlier_training() const { return next_plan_options_ && remove_next_plan(train_dir_); }
 
 bool PictureTraining::restore_records(const TrainingPlan& plan) {
   return convert_if_changed(pictures_, {plan.data, plan.conversion}, lock_data(), request_.convert);
@@ -380,10 +372,10 @@ void PictureTraining::check_not_running(const char* option) const {
 }
 
 std::vector<std::string> PictureTraining::training_command(const TrainingPlan& plan) const {
-  const fs::path settings = replaces_training_ ? train_dir_ / next_plan_settings_name : settings_path(train_dir_);
+  const fs::path settings = next_plan_options_ ? train_dir_ / next_plan_settings_name : settings_path(train_dir_);
   std::vector<std::string> words{"--config",    settings.string(),  "--data", records_pattern(plan.data, "train"),
                                  "--train-dir", train_dir_.string()};
-  if (replaces_training_) words.emplace_back("--fresh");
+  if (next_plan_options_) words = joined(words, *next_plan_options_);
   if (!plan.watched.empty()) words = joined(words, {"--eval-data", records_pattern(plan.data, plan.watched)});
   words = joined(words, initial_weights(plan));
   return launch(plan).command("image_train", joined(words, request_.passed));

@@ -65,10 +65,11 @@ class PictureTraining {
   /// or --eval-image-size); errors of read_plan.
   std::optional<TrainingPlan> earlier_plan();
 
-  /// Adds more_minutes to the time of the plan. If the training is finished, it will continue from its best state: this
-  /// function removes later checkpoints. Errors: usage (the plan has a number of steps instead of a time, or the
-  /// training still runs); io; errors of reading the best state.
-  void extend(TrainingPlan& plan) const;
+  /// Adds more_minutes to the time of `plan`, and writes the result as the next plan (write_next_plan). If the training
+  /// is finished, training_command will continue from the best state, and will remove later checkpoints before its
+  /// first step. Errors: usage (the plan has a number of steps instead of a time, or the training still runs); io;
+  /// errors of reading the best state.
+  void extend(TrainingPlan& plan);
 
   /// Measures the speed of the machine, chooses the training, converts the pictures and writes the plan. With `fresh`
   /// and an earlier training, writes the next plan (write_next_plan), and training_command removes the earlier
@@ -76,8 +77,8 @@ class PictureTraining {
   /// (--from has weights of another network than --model); the errors of reading --from and of each part.
   std::optional<TrainingPlan> make_plan();
 
-  /// Call it after training_command has ended. Returns whether that command refused to begin or was stopped before it
-  /// removed the earlier training; then removes the next plan.
+  /// Call it after training_command has ended. Returns whether that command refused to begin the next plan or was
+  /// stopped before it began; then removes the next plan.
   bool keeps_earlier_training() const;
 
   /// Converts the pictures again if another training replaced the records of the plan. Returns false if a stop signal
@@ -132,8 +133,9 @@ class PictureTraining {
   std::string from_;                     ///< --from as an absolute path; empty: none
   std::optional<GivenNetwork> weights_;  ///< the weights to fine-tune; nullopt if a training continues
   std::optional<FolderLock> data_lock_;
-  bool replaces_training_ = false;  ///< training_command removes an earlier training
-  int cores_, gpus_;                ///< gpus_: 0 if the training computes on CPUs
+  /// Options of training_command for a next plan; nullopt: training_command uses the plan
+  std::optional<std::vector<std::string>> next_plan_options_;
+  int cores_, gpus_;  ///< gpus_: 0 if the training computes on CPUs
   Clock::time_point started_;
 };
 

@@ -90,16 +90,15 @@ double time_budget_of(const std::filesystem::path& train_dir) {
   return 0.0;
 }
 
-void set_length(const std::filesystem::path& train_dir, const TrainingPlan& plan, double time_budget) {
+std::string settings_with_length(const std::filesystem::path& train_dir, std::int64_t max_steps, double time_budget) {
   std::string settings;
   for (const ConfigValue& setting : config_values(settings_path(train_dir).string())) {
     std::string value = fmt::format("{}", fmt::join(setting.values, " "));
     if (setting.name == "time-budget") value = fmt::format("{:.1f}", time_budget);
-    if (setting.name == "max-steps") value = std::to_string(plan.steps);
+    if (setting.name == "max-steps") value = std::to_string(max_steps);
     settings += fmt::format("{} = {}\n", setting.name, value);
   }
-  write_text(settings_path(train_dir), settings, OptionSet::max_config_bytes);
-  update_plan(train_dir, plan);
+  return settings;
 }
 
 void update_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan) {

@@ -120,7 +120,7 @@ ExitCode Trainer::run_from_position() {
   if (!lacks_evaluation_alone) {
     checkpoints_->check_space(max_steps - position_.step, !options_.data.eval_files.empty(), *tower_);
   }
-  log_.open(position_.step);  // with --fresh, removes the earlier run: no check may follow
+  log_.open(position_.step);  // may remove checkpoints of the earlier run: no check may follow
   if (before_ && plan_step(before_->step, options_).logs) {
     log_.complete(*before_, optimizer_.learning_rate.rate(schedule_step(before_->step)));
   }

@@ -136,8 +136,14 @@ void TrainingLog::open(std::int64_t first_step) {
     if (!writer_) return;
     const TrainOptions& options = writer_->options;
     writer_->first_step = first_step;
-    if (options.checkpoint.fresh) remove_run_files(options.checkpoint.train_dir);
-    writer_->log.emplace(options.checkpoint.train_dir,
+    const CheckpointOptions& checkpoint = options.checkpoint;
+    if (checkpoint.fresh) remove_run_files(checkpoint.train_dir);
+    // A write may fail, for example if the disk is full. So the checkpoint is complete before anything is replaced.
+    const bool from_best = checkpoint.resume == ResumeMode::best;
+    if (from_best) save_best_as_checkpoint(checkpoint.train_dir, first_step);
+    if (checkpoint.begins_plan) begin_next_plan(checkpoint.train_dir);
+    if (from_best) remove_later_checkpoints(checkpoint.train_dir, first_step);
+    writer_->log.emplace(checkpoint.train_dir,
                          RunLogSettings{.names_layers = options.logging.summary_style == SummaryStyle::layers,
                                         .loss_name = options.task.value.loss_name,
                                         .prints_l2_apart = !options.logging.as_reference,

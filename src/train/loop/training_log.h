@@ -55,7 +55,8 @@ class TrainingLog {
   TrainingLog& operator=(const TrainingLog&) = delete;
 
   /// Opens the logs in the train directory, which must exist, for the steps from `first_step` on. With --fresh, first
-  /// removes the files of earlier runs. Collective. Errors: io.
+  /// removes the files of earlier runs; with --resume best, the checkpoints after `first_step`. The next plan becomes
+  /// the plan if the run belongs to it. Collective. Errors: io; as save_best_as_checkpoint.
   void open(std::int64_t first_step);
   /// If metrics.jsonl lacks the line of the last step before this run, adds this line without times. The line is
   /// missing if rank 0 ended before it logged the step. Requires `open`.
