@@ -35,7 +35,9 @@ TEST(TrainingPlan, IsReadAsItWasWritten) {
                           .watched = "validation",
                           .evaluated = "test",
                           .ranks = 2,
-                          .minutes = 2.5};
+                          .minutes = 2.5,
+                          .evaluation_seconds = 12.5,
+                          .views = 1};
   write_plan(folder, plan, "model = resnet9\n");
   const std::optional<TrainingPlan> read = read_plan(folder);
   ASSERT_TRUE(read);
@@ -52,6 +54,8 @@ TEST(TrainingPlan, IsReadAsItWasWritten) {
   EXPECT_EQ(read->steps, plan.steps);
   EXPECT_EQ(read->ranks, plan.ranks);
   EXPECT_EQ(read->minutes, plan.minutes);
+  EXPECT_EQ(read->evaluation_seconds, plan.evaluation_seconds);
+  EXPECT_EQ(read->views, plan.views);
   std::ifstream settings(settings_path(folder));
   std::string line;
   std::getline(settings, line);

@@ -23,13 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t evaluations = 5;  ///< number of evaluations during a training
-constexpr double few_epochs = 5.0;       ///< with fewer epochs, a message recommends a longer training
-/// The cost of an evaluation per picture, as a fraction of the cost of a training step per picture. An evaluation has
-/// only a forward pass, on up to 1.6 times the pixels (--eval-image-size).
-constexpr double forward_share = 0.5;
-/// The number of views of each picture in the last evaluation (--test-time-augmentation).
-constexpr double views = 6.0;
+constexpr double few_epochs = 5.0;  ///< with fewer epochs, a message recommends a longer training
 
 /// Options of image_train and image_eval for devices, ranks and arithmetic.
 const std::vector<std::string> device_options{"device", "precision", "convolution", "isa", "threads"};
@@ -190,6 +184,7 @@ void PictureTraining::extend(TrainingPlan& plan) {
   const double used = was_finished && pace ? pace->seconds : budget;
   plan.minutes += request_.more_minutes;
   plan.steps += std::llround(std::ceil(static_cast<double>(plan.steps) * more / budget));
+  plan.views = 0;
   write_next_plan(train_dir_, plan, settings_with_length(train_dir_, plan.steps, used + more));
   say(fmt::format("trains {} more in {}, from {}", minutes_text(request_.more_minutes), place, state));
 }
@@ -207,10 +202,13 @@ TrainingChoice PictureTraining::choose(MachineSpeed& speed) const {
   std::optional<double> seconds;
   if (request_.minutes > 0.0) seconds = 60.0 * request_.minutes;
   if (!seconds && request_.given.has_length()) seconds = shortest_training_seconds;  // the user set the length
+  constexpr double measuring_share = 0.1;
+  const double measuring = measuring_share * seconds.value_or(shortest_training_seconds);
   return choose_training({.pictures = training_pictures(),
                           .shape = pictures_.shape,
                           .seconds = seconds,
                           .seconds_per_picture = [&](const Candidate& c) { return speed.seconds_per_picture(c); },
+                          .may_measure = [&] { return elapsed() < measuring; },
                           .batch_size = batch_size(),
                           .fixed = {.network = weights_ ? weights_->network : request_.given.model,
                                     .image_size = request_.given.image_size},
@@ -249,17 +247,24 @@ PictureTraining::Length PictureTraining::length_of(const TrainingChoice& choice,
     const std::int64_t steps = std::max<std::int64_t>(1, std::llround(std::ceil(exact)));
     return {steps, steps};
   }
-  const double picture = speed.seconds_per_picture(choice.candidate);
+  const double measured = speed.seconds_per_picture(choice.candidate);
+  const double picture = measured * speed.slowdown();  // elapsed time
   const auto watched = static_cast<double>(records.of(plan.watched)),
              evaluated = static_cast<double>(records.of(plan.evaluated));
-  const double elapsed = std::chrono::duration<double>(Clock::now() - started_).count();
-  const double seconds = std::max(1.0, choice.seconds - elapsed - forward_share * picture * views * evaluated);
-  const double in_steps = seconds - forward_share * picture * static_cast<double>(evaluations) * watched;
+  const double passed = elapsed();
+  const TimePlan time = divide_time(choice.seconds, passed, forward_share * picture * evaluated);
+  if (choice.seconds - passed < time.training) {
+    say(fmt::format("the measurement and the conversion took {:.0f} s of {}: the training gets {:.0f} s", passed,
+                    minutes_text(choice.seconds / 60.0), time.training));
+  }
+  const double fit = choice.fine_tunes ? forward_share * picture * static_cast<double>(records.training) : 0.0;
+  const double in_steps = seconds_in_steps(time.training, fit, forward_share * picture * watched);
   const std::int64_t most = most_steps(records.training, choice.batch_size);
   const double fitting = in_steps / (picture * static_cast<double>(choice.batch_size));
   return {.steps = most,
           .expected = static_cast<std::int64_t>(std::clamp(fitting, 1.0, static_cast<double>(most))),
-          .seconds = seconds};
+          .seconds = time.training,
+          .evaluation = time.evaluation};
 }
 
 std::int64_t PictureTraining::ranks() const {
@@ -322,9 +327,11 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   const Length length = length_of(choice, records, plan, speed);
   if (speed.is_stopped()) return std::nullopt;
   plan.steps = length.steps;
+  plan.evaluation_seconds = length.evaluation;
+  choice.epochs = static_cast<double>(length.expected * choice.batch_size) / static_cast<double>(records.training);
   std::string settings = training_settings(choice, length.steps);
   if (length.seconds > 0.0) settings += fmt::format("time-budget = {:.1f}\n", length.seconds);
-  const std::int64_t eval_every = std::max<std::int64_t>(1, length.expected / evaluations);
+  const std::int64_t eval_every = evaluation_interval(length.expected, records.of(plan.watched), choice.batch_size);
   if (!plan.watched.empty()) settings += fmt::format("eval-every = {}\n", eval_every);
   // Disables the best checkpoint, because the test pictures must not influence which checkpoint is used.
   if (plan.watched == "test") settings += "keep-best = false\n";
@@ -337,14 +344,12 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
     write_plan(train_dir_, plan, settings);
   }
   const Candidate& candidate = choice.candidate;
-  const double epochs =
-      static_cast<double>(length.expected * choice.batch_size) / static_cast<double>(records.training);
   const bool is_counted = length.seconds == 0.0 || length.expected == length.steps;
   say(fmt::format("{} at {}x{} pixels, {}{} steps of {} pictures: each picture {:.3g} times",
                   is_onnx_file(candidate.network) ? fs::path(candidate.network).stem().string() : candidate.network,
                   candidate.image_size, candidate.image_size, is_counted ? "" : "about ", length.expected,
-                  choice.batch_size, epochs));
-  if (epochs < few_epochs && !choice.fine_tunes && !request_.given.has_length()) {
+                  choice.batch_size, choice.epochs));
+  if (choice.epochs < few_epochs && !choice.fine_tunes && !request_.given.has_length()) {
     say("few passes over the pictures: a longer training (--minutes) is usually better");
   }
   return plan;
@@ -381,14 +386,36 @@ std::vector<std::string> PictureTraining::training_command(const TrainingPlan& p
   return launch(plan).command("image_train", joined(words, request_.passed));
 }
 
+double PictureTraining::elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
+
+std::string PictureTraining::plan_evaluation(TrainingPlan& plan, bool continued) const {
+  const std::optional<double> watched_seconds = logged_evaluation_seconds(train_dir_);
+  const CachedRecords records = count_records(plan.data);
+  std::string why;
+  if (plan.views == 0 && (plan.minutes == 0.0 || !watched_seconds || records.of(plan.watched) == 0)) {
+    plan.views = most_views;
+    update_plan(train_dir_, plan);
+  } else if (plan.views == 0) {
+    const double one_view = *watched_seconds * static_cast<double>(records.of(plan.evaluated)) /
+                            static_cast<double>(records.of(plan.watched));
+    const double total = 60.0 * plan.minutes, left = continued ? plan.evaluation_seconds : total - elapsed();
+    plan.views = views_within(one_view, left, total);
+    if (plan.views == 1) {
+      why = fmt::format(", because {} would take about {:.0f} s, and {:.0f} s are left; carillon evaluate averages {}",
+                        count_text(most_views, "view"), static_cast<double>(most_views) * one_view, std::max(0.0, left),
+                        most_views);
+    }
+    update_plan(train_dir_, plan);
+  }
+  return plan.views == 1 ? "evaluates the network with one view of each picture" + why
+                         : "evaluates the network: the mean over six views of each picture";
+}
+
 std::vector<std::string> PictureTraining::evaluation_command(const TrainingPlan& plan, const fs::path& network) const {
-  const std::vector<std::string> words{"--data",
-                                       records_pattern(plan.data, plan.evaluated),
-                                       "--checkpoint",
-                                       network.string(),
-                                       "--test-time-augmentation",
-                                       "--report",
-                                       report_page(train_dir_).string()};
+  std::vector<std::string> words{"--data",       records_pattern(plan.data, plan.evaluated),
+                                 "--checkpoint", network.string(),
+                                 "--report",     report_page(train_dir_).string()};
+  if (plan.views != 1) words.emplace_back("--test-time-augmentation");
   // The evaluation runs on the devices of the training.
   return launch(plan).command("image_eval", joined(words, only(request_.passed, device_options)));
 }

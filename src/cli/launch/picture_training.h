@@ -86,6 +86,10 @@ class PictureTraining {
   bool restore_records(const TrainingPlan& plan);
 
   std::vector<std::string> training_command(const TrainingPlan& plan) const;
+  /// Decides how many views of each picture the last evaluation averages, and stores the number in the plan. The
+  /// evaluation averages fewer views if the time is over. A repeated evaluation uses the stored number. Returns a line
+  /// about the evaluation. `continued`: the training began before this program started. Errors: as write_plan.
+  std::string plan_evaluation(TrainingPlan& plan, bool continued) const;
   /// The command that evaluates the checkpoint `network`. Requires that plan.evaluated is not empty.
   std::vector<std::string> evaluation_command(const TrainingPlan& plan, const std::filesystem::path& network) const;
   /// The commands of the whole training as lines for a shell. The training need not have begun.
@@ -93,6 +97,8 @@ class PictureTraining {
   Launch launch(const TrainingPlan& plan) const { return {static_cast<int>(plan.ranks), cores_}; }
 
  private:
+  /// Seconds since the program started.
+  double elapsed() const;
   /// True if the step of the newest checkpoint is the last step of the plan.
   bool is_finished(const TrainingPlan& plan) const;
   /// Whether the train directory has checkpoints.
@@ -122,6 +128,7 @@ class PictureTraining {
     std::int64_t steps = 0;     ///< value for --max-steps
     std::int64_t expected = 0;  ///< number of steps that fit into the time at the measured speed
     double seconds = 0.0;       ///< value for --time-budget; 0: none
+    double evaluation = 0.0;    ///< value of TrainingPlan::evaluation_seconds
   };
   Length length_of(const TrainingChoice& choice, const CachedRecords& records, const TrainingPlan& plan,
                    MachineSpeed& speed) const;

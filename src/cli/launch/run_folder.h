@@ -27,6 +27,8 @@ struct TrainingPlan {
   std::string evaluated;  ///< the split of the last evaluation; same values as `watched`
   std::int64_t ranks = 1;
   double minutes = 0.0;  ///< the value of --minutes, or the chosen budget; 0: the user chose the number of steps
+  double evaluation_seconds = 0.0;  ///< part of `minutes` that is kept for the last evaluation
+  std::int64_t views = 0;           ///< views of each picture in the last evaluation; 0: not decided yet
 };
 
 /// Returns a text such as "1 minute" or "2.5 minutes".

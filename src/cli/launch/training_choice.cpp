@@ -128,10 +128,42 @@ TrainingChoice choose_training(const ChoiceInput& input) {
   };
   for (std::size_t i = 1; i < candidates.size(); ++i) {
     const bool would_enlarge = input.shape.side > 0 && candidates[i].image_size > input.shape.side;
-    if (would_enlarge || takes_too_long(candidates[i])) break;
+    if (would_enlarge || !input.may_measure() || takes_too_long(candidates[i])) break;
     choice.candidate = candidates[i];
   }
   return choice;
+}
+
+TimePlan divide_time(double total, double elapsed, double one_view) {
+  constexpr double least_share = 0.25, most_views_share = 0.25;
+  const double all_views = static_cast<double>(most_views) * one_view;
+  const double evaluation = all_views <= most_views_share * (total - elapsed) ? all_views : one_view;
+  return {.training = std::max({1.0, least_share * total, total - elapsed - evaluation}), .evaluation = evaluation};
+}
+
+std::int64_t views_within(double one_view, double seconds_left, double total) {
+  constexpr double tolerated_share = 0.1;
+  const double seconds = static_cast<double>(most_views) * one_view;
+  return seconds <= std::max(0.0, seconds_left) + tolerated_share * total ? most_views : 1;
+}
+
+namespace {
+
+constexpr double evaluations = 5.0;            ///< number of evaluations during a training
+constexpr double most_evaluation_share = 0.2;  ///< largest share of these evaluations in the time of a training
+
+}  // namespace
+
+double seconds_in_steps(double training, double fit, double evaluation) {
+  const double rest = training - std::min(fit, training / 2.0);
+  return rest - std::min(evaluations * evaluation, most_evaluation_share * rest);
+}
+
+std::int64_t evaluation_interval(std::int64_t steps, std::int64_t evaluated, std::int64_t batch_size) {
+  const double in_steps = forward_share * static_cast<double>(evaluated) / static_cast<double>(batch_size);
+  const double interval = std::max(static_cast<double>(steps) / evaluations,
+                                   in_steps * (1.0 - most_evaluation_share) / most_evaluation_share);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(interval));
 }
 
 std::int64_t most_steps(std::int64_t pictures, std::int64_t batch_size) {
@@ -182,7 +214,7 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
   }
   if (choice.fine_tunes && choice.target == TargetKind::class_index) set("fit-head", true);
   if (has_layer_norms(choice.candidate)) {
-    set("learning-rate", (choice.fine_tunes ? 0.0005 : 0.001) * batch / 256.0);
+    set("learning-rate", share * (choice.fine_tunes ? 0.0005 : 0.001) * batch / 256.0);
     if (choice.fine_tunes) set("layer-decay", 0.75);
     set("weight-decay", 0.05);
     set("regularization", 0);

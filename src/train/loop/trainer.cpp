@@ -16,7 +16,6 @@
 #include "src/train/control/agreement.h"
 #include "src/train/diagnosis/replay.h"
 #include "src/train/diagnosis/replica_checks.h"
-#include "src/train/loop/head_fit.h"
 #include "src/train/loop/training_setup.h"
 
 namespace carillon {
@@ -57,7 +56,8 @@ ExitCode Trainer::run() {
   const RunStart start = start_or_resume(options_.checkpoint, options_.model, dataset(), description_, *tower_, mpi_);
   position_ = start.position;
   if (options_.optimizer.time_budget > 0.0 && options_.optimizer.trains()) {
-    pace_.emplace(options_.optimizer.time_budget, options_.optimizer.max_steps, position_.step, start.pace);
+    pace_.emplace(options_.optimizer.time_budget, options_.optimizer.max_steps, position_.step, start.pace,
+                  evaluation_steps());
     options_.optimizer.max_steps = pace_->point().last_step;
   }
   if (options_.checkpoint.fit_head && !position_.resumed && options_.optimizer.trains()) fit_last_layer();
@@ -167,8 +167,18 @@ void Trainer::fit_last_layer() {
                                         .cache = options_.data.cache,
                                         .heartbeat = [this] { stall_detector_.heartbeat(); }},
                                        mpi_);
-  fit_head(network_for_images(options_, records.image_shape(), found_), options_, records, *tower_, mpi_, device_,
-           decode_threads(), [this] { stall_detector_.heartbeat(); });
+  std::optional<HeadFitLimits> limits;
+  if (pace_) {
+    // The rest of the time is for the steps. A part of the features is enough for a good last layer.
+    constexpr double features_share = 1.0 / 3.0, fit_share = 1.0 / 2.0;
+    const auto after = [&, left = std::max(0.0, pace_->seconds_left(phases_.seconds()))](double share) {
+      return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(share * left));
+    };
+    limits = {.features = after(features_share), .fit = after(fit_share)};
+  }
+  head_fit_ = fit_head(
+      network_for_images(options_, records.image_shape(), found_), options_, records, *tower_, mpi_, device_,
+      decode_threads(), [this] { stall_detector_.heartbeat(); }, limits);
 }
 
 void Trainer::open_data() {
@@ -218,12 +228,14 @@ ExitCode Trainer::train() {
   describe_data();
   log_.start_clock();
   checkpoints_->start_clock();
-  if (pace_) log_.log_pace(pace_->point());
+  if (head_fit_) log_.log_head_fit(position_.step, head_fit_->records);
+  if (pace_) begin_pace();
   // The host thread of a GPU does not wait while the GPU waits for other ranks, so its work time does not reveal
   // stragglers.
   if (mpi_.size() > 1 && device_.kind() == DeviceKind::cpu) rank_times_.emplace(mpi_, stall_detector_, position_.step);
   // Resuming dropped all log lines from this step on, so the evaluation of this step is repeated.
   if (position_.resumed && eval_dataset_) evaluate();
+  if (evaluates_head()) evaluate();
   if (options_.faults.audit > 0) audit_.emplace(*tower_, device_, mpi_, [this] { stall_detector_.heartbeat(); });
   while (position_.step < options_.optimizer.max_steps && !ends_early()) {
     if (pace_ && pace_->is_due(position_.step)) replan();
@@ -348,6 +360,35 @@ void Trainer::check_total_loss(const StepResult& result) {
 
 std::int64_t Trainer::schedule_step(std::int64_t step) const { return pace_ ? pace_->schedule_step(step) : step; }
 
+double Trainer::evaluation_steps() const {
+  if (!eval_dataset_) return 0.0;
+  constexpr double forward_share = 0.5, views = 6.0;  // shares of a step's time per sample
+  const double samples =
+      static_cast<double>(eval_dataset_->size()) * (options_.data.test_time_augmentation ? views : 1.0);
+  return forward_share * samples / static_cast<double>(global_batch());
+}
+
+void Trainer::begin_pace() {
+  const PhaseSeconds spent = phases_.seconds();
+  std::uint8_t is_over = pace_->seconds_left(spent) <= 0.0 ? 1 : 0;
+  mpi_.broadcast(std::as_writable_bytes(std::span(&is_over, 1)), 0);
+  if (is_over != 0) {
+    pace_->replan(position_.step, 1, spent);
+    options_.optimizer.max_steps = pace_->point().last_step;
+  }
+  log_.log_pace(pace_->point());
+}
+
+bool Trainer::evaluates_head() const {
+  if (!head_fit_ || !eval_dataset_) return false;
+  if (!pace_) return true;
+  constexpr double most_share = 0.2;
+  const double seconds = head_fit_->seconds_per_record * static_cast<double>(eval_dataset_->size());
+  std::uint8_t evaluates = seconds <= most_share * pace_->seconds_left(phases_.seconds()) ? 1 : 0;
+  mpi_.broadcast(std::as_writable_bytes(std::span(&evaluates, 1)), 0);
+  return evaluates != 0;
+}
+
 void Trainer::replan() {
   take_results(Results::all);  // takes the results of all steps before the new plan
   const PhaseSeconds spent = phases_.seconds();
@@ -393,6 +434,10 @@ void Trainer::evaluate() {
   // evaluations must not change its result.
   const bool is_planned = evaluates_after(position_.step, options_);
   if (is_planned) patience_.add({position_.step, score});
+  if (head_fit_ && position_.step == 0) {
+    // The steps may make the network worse than the fit of its last layer.
+    return checkpoints_->keep_if_best(position_, score, *tower_);
+  }
   if (!is_planned && position_.step < options_.optimizer.max_steps) return;
   has_reached_ = score_.reaches_target(score);
   if (has_reached_) log_.print(target_line(position_.step, score, options_.task.stop_at_accuracy, phases_.seconds()));

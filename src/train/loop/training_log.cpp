@@ -200,6 +200,7 @@ void TrainingLog::count_step(double data_wait_seconds) {
 void TrainingLog::count_result(const StepResult& result) {
   if (!writer_) return;
   writer_->clock.end_step(result.reduce_seconds, result.finished);
+  if (writer_->options.optimizer.time_budget > 0.0) return;  // the budget limits the duration
   const std::int64_t left = writer_->options.optimizer.max_steps - result.step - 1;
   const std::optional<std::string> notice = writer_->duration_notice.end_step(result.finished, left);
   if (notice) writer_->log->console().print(*notice);
@@ -263,9 +264,13 @@ void TrainingLog::log_pace(const PacePoint& point) {
   if (writer_) writer_->log->pace(point);
 }
 
+void TrainingLog::log_head_fit(std::int64_t step, std::int64_t records) {
+  if (writer_) writer_->log->head_fit(step, records);
+}
+
 void TrainingLog::log_evaluation(std::int64_t step, const Metric& metric, Clock::duration spent) {
   if (!writer_) return;
-  writer_->log->evaluation(step, metric);
+  writer_->log->evaluation(step, metric, std::chrono::duration<double>(spent).count());
   const Score score = writer_->score.of(metric);
   if (!writer_->best || writer_->score.is_better(score, writer_->best->score)) writer_->best = {step, score};
   writer_->clock.exclude(spent);

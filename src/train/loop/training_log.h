@@ -84,6 +84,8 @@ class TrainingLog {
   void show_progress(const StepResult& latest, const std::vector<std::string>& captured_nodes);
   /// Logs a new end of a run with --time-budget.
   void log_pace(const PacePoint& point);
+  /// Logs the number of records of a head fit before `step`.
+  void log_head_fit(std::int64_t step, std::int64_t records);
   /// Logs an evaluation. `spent`, the duration of the evaluation, does not count as step time.
   void log_evaluation(std::int64_t step, const Metric& metric, Clock::duration spent);
 
