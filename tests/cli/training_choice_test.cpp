@@ -226,6 +226,29 @@ TEST(CheckEvaluates, RefusesSizesThatTheNetworkCannotEvaluate) {
   EXPECT_THAT(refusal({"airbench94", 32}, 136), HasSubstr("--eval-image-size 136: the network airbench94 requires"));
 }
 
+/// The head fit uses the running statistics of batch norms. With the statistics of a batch, its outputs would be wrong.
+TEST(TrainingSettings, OfAFineTuningAfterAHeadFitFreezeBatchNorms) {
+  TrainingChoice choice{.candidate = {"resnet18", 64}, .batch_size = 128, .fine_tunes = true, .epochs = 9.0};
+  const std::string fitted = training_settings(choice, 100);
+  for (const char* const line : {"fit-head = true\n", "freeze-batch-norm = true\n", "optimizer = adamw\n",
+                                 "clip-norm = 1\n", "learning-rate = 0.0004\n"}) {
+    EXPECT_THAT(fitted, HasSubstr(line));
+  }
+  choice.target = TargetKind::numbers;
+  const std::string numbers = training_settings(choice, 100);
+  EXPECT_THAT(numbers, HasSubstr("optimizer = nesterov\n"));
+  for (const char* const absent : {"fit-head", "freeze-batch-norm"}) {
+    EXPECT_THAT(numbers, ::testing::Not(HasSubstr(absent)));
+  }
+}
+
+TEST(TrainingSettings, OfAShortFineTuningHaveALowRate) {
+  TrainingChoice choice{.candidate = {"resnet18", 64}, .batch_size = 32, .fine_tunes = true, .epochs = 1.0};
+  EXPECT_THAT(training_settings(choice, 100), HasSubstr("\nlearning-rate = 5e-05\n"));
+  choice.epochs.reset();  // with a time budget, image_train adapts the rate
+  EXPECT_THAT(training_settings(choice, 100), HasSubstr("\nlearning-rate = 0.0002\n"));
+}
+
 TEST(TrainingSettings, OnlyBuiltInTransformersExpectPixelsFromMinusOneToOne) {
   EXPECT_TRUE(expects_inception_pixels({"vit_tiny_patch16_224", 64}));
   EXPECT_FALSE(expects_inception_pixels({"resnet18", 64}));
@@ -233,7 +256,8 @@ TEST(TrainingSettings, OnlyBuiltInTransformersExpectPixelsFromMinusOneToOne) {
 }
 
 TEST(TrainingSettings, OfNetworksWithLayerNormsUseAdamw) {
-  const TrainingChoice choice{.candidate = {"vit_small_patch16_224", 224}, .batch_size = 64, .fine_tunes = true};
+  const TrainingChoice choice{
+      .candidate = {"vit_small_patch16_224", 224}, .batch_size = 64, .fine_tunes = true, .epochs = 4.0};
   const std::string transformer = training_settings(choice, 100);
   for (const char* const line : {"optimizer = adamw\n", "layer-decay = 0.75\n", "preprocessing = inception\n",
                                  "learning-rate = 0.000125\n", "regularization = 0\n"}) {

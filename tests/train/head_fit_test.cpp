@@ -70,6 +70,13 @@ TEST(FitClassifier, GivesEachClassItsShareOfTheProbability) {
   for (std::size_t c = 0; c < classes; ++c) EXPECT_NEAR(mean[c], share[c], 2e-3) << c;
 }
 
+TEST(FineTuningShare, IsLowInAShortTraining) {
+  EXPECT_EQ(fine_tuning_share(-1.0), 0.0);
+  EXPECT_EQ(fine_tuning_share(0.5), 0.0625);
+  EXPECT_EQ(fine_tuning_share(2.0), 1.0);
+  EXPECT_EQ(fine_tuning_share(40.0), 1.0);
+}
+
 TEST(FitClassifier, EndsWhenItsTimeIsOverAfterAtLeastOneStep) {
   constexpr std::int64_t width = 12, classes = 4;
   const Clouds made = clouds(300, width, classes, 2.0f);

@@ -33,6 +33,15 @@ TEST(Pace, EstimatesTheTimeOfAnEvaluationUntilOneIsMeasured) {
   EXPECT_EQ(pace.fitting_steps(8, spent, 1, 0), 224);
 }
 
+TEST(Pace, MayBeginLaterInTheSchedule) {
+  Pace pace(60.0, 1000, 0, std::nullopt);
+  pace.start_at(600.0);
+  EXPECT_EQ(pace.schedule_step(0), 600);
+  EXPECT_EQ(pace.schedule_step(500), 800);
+  pace.replan(500, 100, {});
+  EXPECT_EQ(pace.schedule_step(550), 900);
+}
+
 TEST(Pace, KnowsTheTimeThatIsLeft) {
   const PacePoint last{.step = 90, .schedule_step = 900.0, .last_step = 100, .seconds = 55.0, .time_budget = 60.0};
   EXPECT_EQ(Pace(60.0, 1000, 0, std::nullopt).seconds_left({.start = 50.0, .evaluation = 20.0}), -10.0);

@@ -399,6 +399,8 @@ TEST_F(TrainerTest, EndsAHeadFitAndAllStepsIfTheTimeIsOver) {
   std::string line;
   std::getline(file, line);
   EXPECT_EQ(nlohmann::json::parse(line).at("head_fit_records"), 4 * mpi_.size());
+  std::getline(file, line);  // the first plan
+  EXPECT_GE(nlohmann::json::parse(line).at("schedule_step"), 11.0) << "a low rate: near the end of the schedule";
 }
 
 TEST_F(TrainerTest, TakesVariablesButNotAveragesFromAnotherRunsCheckpoint) {

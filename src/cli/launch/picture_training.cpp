@@ -328,7 +328,9 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   if (speed.is_stopped()) return std::nullopt;
   plan.steps = length.steps;
   plan.evaluation_seconds = length.evaluation;
-  choice.epochs = static_cast<double>(length.expected * choice.batch_size) / static_cast<double>(records.training);
+  const double epochs =
+      static_cast<double>(length.expected * choice.batch_size) / static_cast<double>(records.training);
+  if (length.seconds == 0.0) choice.epochs = epochs;
   std::string settings = training_settings(choice, length.steps);
   if (length.seconds > 0.0) settings += fmt::format("time-budget = {:.1f}\n", length.seconds);
   const std::int64_t eval_every = evaluation_interval(length.expected, records.of(plan.watched), choice.batch_size);
@@ -348,8 +350,8 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   say(fmt::format("{} at {}x{} pixels, {}{} steps of {} pictures: each picture {:.3g} times",
                   is_onnx_file(candidate.network) ? fs::path(candidate.network).stem().string() : candidate.network,
                   candidate.image_size, candidate.image_size, is_counted ? "" : "about ", length.expected,
-                  choice.batch_size, choice.epochs));
-  if (choice.epochs < few_epochs && !choice.fine_tunes && !request_.given.has_length()) {
+                  choice.batch_size, epochs));
+  if (epochs < few_epochs && !choice.fine_tunes && !request_.given.has_length()) {
     say("few passes over the pictures: a longer training (--minutes) is usually better");
   }
   return plan;

@@ -19,6 +19,7 @@
 #include "src/report/console.h"
 #include "src/train/checkpointing/saved_network.h"
 #include "src/train/checkpointing/torch_weights.h"
+#include "src/train/loop/head_fit.h"
 
 namespace carillon {
 namespace {
@@ -183,9 +184,13 @@ std::int64_t ranks_for(std::int64_t batch_size, int processors) {
   return ranks;
 }
 
-/// With at most this many pictures per step, a fine-tuning freezes batch norms: they keep the statistics of the given
-/// weights.
+namespace {
+
+/// With at most this many pictures per step, a fine-tuning without a head fit freezes batch norms: they keep the
+/// statistics of the given weights.
 constexpr std::int64_t most_frozen = 32;
+
+}  // namespace
 
 std::string training_settings(const TrainingChoice& choice, std::int64_t steps) {
   std::string lines;
@@ -196,13 +201,16 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
     if (choice.target == TargetKind::class_index) set("label-smoothing", amount);
   };
   const auto batch = static_cast<double>(choice.batch_size);
+  const bool fits_head =
+      choice.fine_tunes && choice.target == TargetKind::class_index && can_fit_head(network_of(choice.candidate));
+  const double share = fits_head && choice.epochs ? fine_tuning_share(*choice.epochs) : 1.0;
   // A path to an ONNX file is not written here, because a config file cannot hold every path.
   if (!is_onnx_file(choice.candidate.network)) set("model", choice.candidate.network);
   set("image-size", choice.candidate.image_size);
   set("eval-image-size", choice.eval_image_size);
   set("global-batch", choice.batch_size);
   set("max-steps", steps);
-  set("optimizer", has_layer_norms(choice.candidate) ? "adamw" : "nesterov");
+  set("optimizer", fits_head || has_layer_norms(choice.candidate) ? "adamw" : "nesterov");
   set("schedule", "cosine");
   set("warmup-steps", steps / 10);
   set("min-crop-area", 0.5);
@@ -212,10 +220,19 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
   } else if (expects_inception_pixels(choice.candidate)) {
     set("preprocessing", "inception");
   }
-  if (choice.fine_tunes && choice.target == TargetKind::class_index) set("fit-head", true);
+  if (fits_head) set("fit-head", true);
   if (has_layer_norms(choice.candidate)) {
     set("learning-rate", share * (choice.fine_tunes ? 0.0005 : 0.001) * batch / 256.0);
     if (choice.fine_tunes) set("layer-decay", 0.75);
+    set("weight-decay", 0.05);
+    set("regularization", 0);
+    set("clip-norm", 1);
+    smooth_labels(0.1);
+  } else if (fits_head) {
+    set("learning-rate", share * 0.0004 * std::sqrt(batch / 128.0));
+    // The last layer was fitted to outputs with the running statistics. With the statistics of a batch, the outputs
+    // would differ.
+    if (has_op(network_of(choice.candidate), batch_norm_op)) set("freeze-batch-norm", true);
     set("weight-decay", 0.05);
     set("regularization", 0);
     set("clip-norm", 1);

@@ -86,6 +86,8 @@ struct TrainingChoice {
   TargetKind target = TargetKind::class_index;
   std::string preprocessing = {};    ///< --preprocessing; empty: the network's default
   std::int64_t eval_image_size = 0;  ///< --eval-image-size; 0: image size of the candidate
+  /// Passes over the pictures, if the user chose the number of steps. nullopt: image_train adapts the rate to the time.
+  std::optional<double> epochs = {};
 };
 
 /// Chooses the last candidate before the first unsuitable one; the first candidate is always suitable. A candidate is

@@ -203,6 +203,12 @@ LinearClassifier fit_classifier(std::span<const float> features, std::int64_t fe
   return fitted;
 }
 
+double fine_tuning_share(double epochs) {
+  constexpr double epochs_for_full_rate = 2.0;
+  const double part = std::clamp(epochs / epochs_for_full_rate, 0.0, 1.0);
+  return part * part;
+}
+
 bool can_fit_head(const Network& network) {
   const OpDescription& head = network.ops.back();
   return head.type == &dense_op && head.name == network.output && params_of<DenseParams>(head.attributes).biases &&

@@ -50,6 +50,12 @@ struct HeadFit {
   double seconds_per_record = 0.0;  ///< on all ranks together, for the outputs of the other layers; equal on all ranks
 };
 
+/// The factor of the learning rate of a training of `epochs` passes over the records after a head fit. At the full
+/// rate, the first passes make the network worse than the head fit, and only later passes make up for it. Therefore a
+/// short training has a low rate: 1 from two epochs on, otherwise (epochs / 2)^2. Measurements:
+/// docs/lab-notes/2026-11-30-fine-tuning-rates.md.
+double fine_tuning_share(double epochs);
+
 /// True if the last op of the network is a dense layer with biases, which fit_head can fit.
 bool can_fit_head(const Network& network);
 

@@ -25,6 +25,8 @@ class Pace {
   Pace(double seconds, std::int64_t schedule_steps, std::int64_t first_step, const std::optional<PacePoint>& resumed,
        double evaluation_steps = 0.0);
 
+  /// Begins the schedule at the position `schedule_step`. Call it before the first step of a run that does not resume.
+  void start_at(double schedule_step) { point_.schedule_step = schedule_step; }
   /// Position of the update `step` in the schedule.
   std::int64_t schedule_step(std::int64_t step) const;
   const PacePoint& point() const { return point_; }

@@ -369,14 +369,42 @@ double Trainer::evaluation_steps() const {
 }
 
 void Trainer::begin_pace() {
+  constexpr double fewest_passes = 1.0;
   const PhaseSeconds spent = phases_.seconds();
-  std::uint8_t is_over = pace_->seconds_left(spent) <= 0.0 ? 1 : 0;
-  mpi_.broadcast(std::as_writable_bytes(std::span(&is_over, 1)), 0);
-  if (is_over != 0) {
+  std::array<double, 1> left{pace_->seconds_left(spent)};
+  mpi_.broadcast(std::as_writable_bytes(std::span(left)), 0);
+  bool ends = left[0] <= 0.0;
+  if (head_fit_) {
+    const double passes = passes_within(left[0]);
+    ends = ends || passes < fewest_passes;
+    pace_->start_at(schedule_start(ends ? 0.0 : fine_tuning_share(passes)));
+    if (ends) log_.print("the time suffices for less than one pass over the records: the run ends after the fit");
+  }
+  if (ends) {
     pace_->replan(position_.step, 1, spent);
     options_.optimizer.max_steps = pace_->point().last_step;
   }
   log_.log_pace(pace_->point());
+}
+
+double Trainer::passes_within(double seconds) const {
+  constexpr double forward_share = 0.5, share_of_steps = 0.8;  // the other time is for evaluations
+  const double pass = head_fit_->seconds_per_record / forward_share * static_cast<double>(dataset()->size());
+  return share_of_steps * seconds / pass;
+}
+
+double Trainer::schedule_start(double share) const {
+  if (share == 1.0) return 0.0;
+  // The last position with at least this share of the highest rate. All usual schedules fall after their warm-up.
+  constexpr std::int64_t positions = 1000;
+  const double last = static_cast<double>(options_.optimizer.max_steps - 1);
+  const auto position = [&](std::int64_t i) { return last * static_cast<double>(i) / positions; };
+  const auto rate = [&](std::int64_t i) { return optimizer_.learning_rate.rate(std::llround(position(i))); };
+  double highest = 0.0;
+  for (std::int64_t i = 0; i <= positions; ++i) highest = std::max(highest, static_cast<double>(rate(i)));
+  std::int64_t found = positions;
+  while (found > 0 && static_cast<double>(rate(found)) < share * highest) --found;
+  return position(found);
 }
 
 bool Trainer::evaluates_head() const {

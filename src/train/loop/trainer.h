@@ -92,8 +92,14 @@ class Trainer {
   std::int64_t schedule_step(std::int64_t step) const;
   /// The estimated time of an evaluation, in times of a step.
   double evaluation_steps() const;
-  /// Logs the first plan. If --time-budget is over already, plans a single step. Collective.
+  /// Logs the first plan. If --time-budget is over already, plans a single step. After a head fit, a short run begins
+  /// at a later position in its schedule, with a lower rate. If the time suffices for less than one pass over the
+  /// records, the steps would only make the network worse: then plans a single step at the lowest rate. Collective.
   void begin_pace();
+  /// The passes over the records for which `seconds` suffice, at the speed of the head fit.
+  double passes_within(double seconds) const;
+  /// The last position in the schedule at which the rate is at least `share` times the highest rate.
+  double schedule_start(double share) const;
   /// Whether the state after the head fit is evaluated. With --time-budget, only if the evaluation takes a small part
   /// of the rest of the time. Collective.
   bool evaluates_head() const;
