@@ -237,6 +237,21 @@ std::vector<StepScore> logged_scores(const std::filesystem::path& train_dir, std
   return {found.rbegin(), found.rend()};
 }
 
+std::optional<double> logged_evaluation_seconds(const std::filesystem::path& train_dir) {
+  try {
+    LinesFromEnd lines(train_dir / "metrics.jsonl");
+    while (const auto line = lines.next()) {
+      if (line->text.find(evaluation_seconds_name) == std::string::npos) continue;
+      const nlohmann::json record = nlohmann::json::parse(line->text, nullptr, false);
+      const std::optional<double> seconds =
+          record.is_object() ? number_in(record, evaluation_seconds_name) : std::nullopt;
+      if (seconds && *seconds >= 0.0) return seconds;
+    }
+  } catch (const Error&) {  // an unreadable file counts as a missing file
+  }
+  return std::nullopt;
+}
+
 std::vector<Field> pace_fields(const PacePoint& point) {
   return {{"step", point.step},
           {"schedule_step", point.schedule_step},

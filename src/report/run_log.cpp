@@ -187,10 +187,12 @@ void RunLog::scalars(const StepRecord& record) {
   events_.flush();
 }
 
-void RunLog::evaluation(std::int64_t step, const Metric& metric) {
+void RunLog::evaluation(std::int64_t step, const Metric& metric, double seconds) {
   for (const std::string& text : metric.other_texts()) console_.print(fmt::format("step {}: {}", step, text));
   console_.print(fmt::format("step {}: {}", step, metric.text()));
-  std::vector<Field> fields{{"step", step}, {"time", unix_seconds(std::chrono::system_clock::now())}};
+  std::vector<Field> fields{{"step", step},
+                            {std::string(evaluation_seconds_name), seconds},
+                            {"time", unix_seconds(std::chrono::system_clock::now())}};
   for (const Score& score : metric.scores()) {
     if (score.ratio) fields.push_back({std::string(evaluation_prefix) + score.logged_as(), score.value});
     for (Field& field : score_fields(score, evaluation_prefix)) fields.push_back(std::move(field));

@@ -92,7 +92,12 @@ class RunLog {
   void step(const StepRecord& record);
   /// Writes the line of metrics.jsonl without times, because an earlier run computed the step.
   void untimed_step(const StepResult& result, double learning_rate);
-  void evaluation(std::int64_t step, const Metric& metric);
+  /// `seconds`: duration of the evaluation.
+  void evaluation(std::int64_t step, const Metric& metric, double seconds = 0.0);
+  /// Writes the number of records of a head fit to metrics.jsonl.
+  void head_fit(std::int64_t step, std::int64_t records) {
+    metrics_.write({{"step", step}, {"head_fit_records", records}});
+  }
   /// Logs the new end of a run with --time-budget: writes the point to metrics.jsonl and updates the progress output.
   void pace(const PacePoint& point);
 

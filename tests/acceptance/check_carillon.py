@@ -87,6 +87,10 @@ def _more(context, run, data):
     best = int(re.search(r" step (\d+)", context.run("checkpoint_tool", "inspect", run / "best.ckpt.h5").output)[1])
     ended = _newest(run)
     options = ("--image-size", 16, "--more", 0.05)
+    before = content(run)
+    refused = context.run_command(command(context, run, data, *options, "--micro-batch", 3))
+    wrong = refused.complaint(USAGE, ("--micro-batch",)) or changes(run, before)
+    yield _result("--more changes nothing if the training is refused", wrong)
     longer = context.run_command(command(context, run, data, *options))
     said = f"trains 0.05 minutes more in {run}, from the best state, step {best}" in longer.output
     wrong = longer.complaint(0) or (not said and longer.output)

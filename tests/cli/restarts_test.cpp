@@ -29,6 +29,7 @@ TEST(Resuming, OmitsTheOptionsThatStartOver) {
   EXPECT_EQ(resuming({"--fresh", "True", "--resume", "require", "--resume-from", "x"}),
             (Words{"--resume", "require", "--resume-from", "x"}));
   EXPECT_EQ(resuming({"--fresh=1", "--resume=never"}), Words{});
+  EXPECT_EQ(resuming({"--resume", "best", "--seed", "3", "--resume=best"}), (Words{"--seed", "3"}));
   setenv("CARILLON_FRESH", "true", 1);
   setenv("CARILLON_RESUME", "never", 1);
   EXPECT_EQ(resuming({"--seed", "3"}), (Words{"--seed", "3", "--fresh=false", "--resume=auto"}));
@@ -64,11 +65,11 @@ class RunWithRestarts : public testing::Test {
 
   /// Returns the exit code of run_with_restarts. `script` is the program, a shell script. In the script, the variable
   /// `n` is the number of the start, from 1.
-  int run(const std::string& script, std::int64_t restarts) {
+  int run(const std::string& script, std::int64_t restarts, const std::string& resume = "never") {
     const std::string text = "echo \"$3 $4\" >>" + log_.string() + "; n=$(wc -l <" + log_.string() + "); cd " +
                              directory_.string() + "; lost() { echo 71 >>$CARILLON_CODE_FILE; exit 137; }; " + script;
     return run_with_restarts({.launcher = {"bash", "-c", text},
-                              .program = {"image_train", "--train-dir", directory_.string(), "--resume", "never"},
+                              .program = {"image_train", "--train-dir", directory_.string(), "--resume", resume},
                               .restarts = restarts,
                               .run = [](const Words& command, int /*start*/) { return Launch{}.run(command); },
                               .report = [](const std::string& /*line*/) {}})
@@ -88,6 +89,14 @@ class RunWithRestarts : public testing::Test {
 TEST_F(RunWithRestarts, StartsAgainAndResumes) {
   EXPECT_EQ(run("[ $n -gt 1 ] || lost", 3), 0);
   EXPECT_EQ(starts(), (Words{"--resume never", " "}));
+}
+
+/// With --resume best, a second start would remove the checkpoints of the first.
+TEST_F(RunWithRestarts, ResumesFromTheBestStateOnlyUntilTheRunHasBegun) {
+  std::ofstream(directory_ / "model.ckpt-3.h5") << "x";
+  std::ofstream(directory_ / "model.ckpt-9.h5") << "x";
+  EXPECT_EQ(run("[ $n -gt 3 ] && exit; [ $n -lt 2 ] || rm -f model.ckpt-9.h5; lost", 5, "best"), 0);
+  EXPECT_EQ(starts(), (Words{"--resume best", "--resume best", " ", " "}));
 }
 
 TEST_F(RunWithRestarts, GivesUpWithoutANewCheckpoint) {

@@ -95,6 +95,48 @@ TEST(ChooseTraining, AFineTuningStopsAtASizeThatTheNetworkRefuses) {
   EXPECT_THROW(choose_training(input), Error);
 }
 
+TEST(ChooseTraining, KeepsTheLastMeasuredSizeIfMeasuringTakesTooLong) {
+  int measured = 0;
+  ChoiceInput input{.pictures = 1000, .seconds = 300.0, .fixed = {.network = "resnet34"}, .fine_tunes = true};
+  input.seconds_per_picture = [&](const Candidate&) {
+    ++measured;
+    return 0.0001;
+  };
+  input.may_measure = [&] { return measured < 2; };
+  EXPECT_EQ(choose_training(input).candidate, (Candidate{"resnet34", 128}));
+}
+
+/// The conversion of the pictures is always complete, so it may take the whole time.
+TEST(DivideTime, KeepsTimeForTheLastEvaluationAndAQuarterForTheTraining) {
+  EXPECT_EQ(divide_time(180.0, 30.0, 5.0).training, 120.0) << "six views";
+  EXPECT_EQ(divide_time(180.0, 30.0, 5.0).evaluation, 30.0);
+  EXPECT_EQ(divide_time(180.0, 30.0, 20.0).training, 130.0) << "one view";
+  EXPECT_EQ(divide_time(180.0, 30.0, 20.0).evaluation, 20.0);
+  EXPECT_EQ(divide_time(180.0, 120.0, 20.0).training, 45.0);
+  EXPECT_EQ(divide_time(180.0, 500.0, 20.0).training, 45.0);
+  EXPECT_EQ(divide_time(0.6, 500.0, 20.0).training, 1.0);
+}
+
+TEST(ViewsWithin, AreSixOrOneIfTheTimeIsOver) {
+  EXPECT_EQ(views_within(3.0, 20.0, 180.0), 6);
+  EXPECT_EQ(views_within(6.0, 20.0, 180.0), 6) << "it may exceed the time by a tenth";
+  EXPECT_EQ(views_within(7.0, 20.0, 180.0), 1);
+  EXPECT_EQ(views_within(2.0, -100.0, 180.0), 6);
+  EXPECT_EQ(views_within(4.0, -100.0, 180.0), 1);
+}
+
+TEST(SecondsInSteps, AreAtLeastTwoFifthsOfTheTrainingOnASlowMachine) {
+  EXPECT_EQ(seconds_in_steps(100.0, 10.0, 2.0), 80.0);
+  EXPECT_EQ(seconds_in_steps(100.0, 10.0, 200.0), 72.0);
+  EXPECT_EQ(seconds_in_steps(100.0, 900.0, 200.0), 40.0);
+}
+
+TEST(EvaluationInterval, HasFiveEvaluationsIfTheyTakeAtMostAFifthOfTheTime) {
+  EXPECT_EQ(evaluation_interval(1000, 128, 128), 200);
+  EXPECT_EQ(evaluation_interval(1, 1280, 128), 20) << "an evaluation takes as long as 5 steps";
+  EXPECT_EQ(evaluation_interval(1, 8, 128), 1);
+}
+
 TEST(ChooseTraining, TakesWhatTheUserFixed) {
   const auto choice = choose_training({.pictures = 5000,
                                        .seconds = 300.0,
@@ -184,6 +226,29 @@ TEST(CheckEvaluates, RefusesSizesThatTheNetworkCannotEvaluate) {
   EXPECT_THAT(refusal({"airbench94", 32}, 136), HasSubstr("--eval-image-size 136: the network airbench94 requires"));
 }
 
+/// The head fit uses the running statistics of batch norms. With the statistics of a batch, its outputs would be wrong.
+TEST(TrainingSettings, OfAFineTuningAfterAHeadFitFreezeBatchNorms) {
+  TrainingChoice choice{.candidate = {"resnet18", 64}, .batch_size = 128, .fine_tunes = true, .epochs = 9.0};
+  const std::string fitted = training_settings(choice, 100);
+  for (const char* const line : {"fit-head = true\n", "freeze-batch-norm = true\n", "optimizer = adamw\n",
+                                 "clip-norm = 1\n", "learning-rate = 0.0004\n"}) {
+    EXPECT_THAT(fitted, HasSubstr(line));
+  }
+  choice.target = TargetKind::numbers;
+  const std::string numbers = training_settings(choice, 100);
+  EXPECT_THAT(numbers, HasSubstr("optimizer = nesterov\n"));
+  for (const char* const absent : {"fit-head", "freeze-batch-norm"}) {
+    EXPECT_THAT(numbers, ::testing::Not(HasSubstr(absent)));
+  }
+}
+
+TEST(TrainingSettings, OfAShortFineTuningHaveALowRate) {
+  TrainingChoice choice{.candidate = {"resnet18", 64}, .batch_size = 32, .fine_tunes = true, .epochs = 1.0};
+  EXPECT_THAT(training_settings(choice, 100), HasSubstr("\nlearning-rate = 5e-05\n"));
+  choice.epochs.reset();  // with a time budget, image_train adapts the rate
+  EXPECT_THAT(training_settings(choice, 100), HasSubstr("\nlearning-rate = 0.0002\n"));
+}
+
 TEST(TrainingSettings, OnlyBuiltInTransformersExpectPixelsFromMinusOneToOne) {
   EXPECT_TRUE(expects_inception_pixels({"vit_tiny_patch16_224", 64}));
   EXPECT_FALSE(expects_inception_pixels({"resnet18", 64}));
@@ -191,7 +256,8 @@ TEST(TrainingSettings, OnlyBuiltInTransformersExpectPixelsFromMinusOneToOne) {
 }
 
 TEST(TrainingSettings, OfNetworksWithLayerNormsUseAdamw) {
-  const TrainingChoice choice{.candidate = {"vit_small_patch16_224", 224}, .batch_size = 64, .fine_tunes = true};
+  const TrainingChoice choice{
+      .candidate = {"vit_small_patch16_224", 224}, .batch_size = 64, .fine_tunes = true, .epochs = 4.0};
   const std::string transformer = training_settings(choice, 100);
   for (const char* const line : {"optimizer = adamw\n", "layer-decay = 0.75\n", "preprocessing = inception\n",
                                  "learning-rate = 0.000125\n", "regularization = 0\n"}) {

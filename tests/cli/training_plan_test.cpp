@@ -35,7 +35,9 @@ TEST(TrainingPlan, IsReadAsItWasWritten) {
                           .watched = "validation",
                           .evaluated = "test",
                           .ranks = 2,
-                          .minutes = 2.5};
+                          .minutes = 2.5,
+                          .evaluation_seconds = 12.5,
+                          .views = 1};
   write_plan(folder, plan, "model = resnet9\n");
   const std::optional<TrainingPlan> read = read_plan(folder);
   ASSERT_TRUE(read);
@@ -52,6 +54,8 @@ TEST(TrainingPlan, IsReadAsItWasWritten) {
   EXPECT_EQ(read->steps, plan.steps);
   EXPECT_EQ(read->ranks, plan.ranks);
   EXPECT_EQ(read->minutes, plan.minutes);
+  EXPECT_EQ(read->evaluation_seconds, plan.evaluation_seconds);
+  EXPECT_EQ(read->views, plan.views);
   std::ifstream settings(settings_path(folder));
   std::string line;
   std::getline(settings, line);
@@ -67,6 +71,8 @@ TEST(TrainingPlan, OfAFreshTrainingWaitsUntilTheEarlierCheckpointsAreRemoved) {
   EXPECT_EQ(read_plan(folder)->network, "resnet9");
   remove_run_files(folder);
   EXPECT_FALSE(fs::exists(folder / "model.ckpt-3.h5"));
+  EXPECT_FALSE(read_plan(folder));
+  begin_next_plan(folder);
   EXPECT_EQ(read_plan(folder)->network, "resnet18");
   for (const fs::path& settings : {settings_path(folder), folder / "next-plan.cfg"}) {  // a restart reads the second
                                                                                         // plan
@@ -75,6 +81,23 @@ TEST(TrainingPlan, OfAFreshTrainingWaitsUntilTheEarlierCheckpointsAreRemoved) {
     std::getline(file, line);
     EXPECT_EQ(line, "model = resnet18") << settings;
   }
+  EXPECT_FALSE(remove_next_plan(folder));
+}
+
+/// The settings of the plan must not change before the longer training begins.
+TEST(TrainingPlan, OfALongerTrainingWaitsUntilTheTrainingBegins) {
+  const fs::path folder = scratch();
+  write_plan(folder, {.steps = 10, .minutes = 1.0}, "model = resnet9\nmax-steps = 10\ntime-budget = 50.0\n");
+  const std::string settings = settings_with_length(folder, 20, 110.0);
+  EXPECT_EQ(settings, "model = resnet9\nmax-steps = 20\ntime-budget = 110.0\n");
+  write_next_plan(folder, {.steps = 20, .minutes = 2.0}, settings);
+  EXPECT_EQ(read_plan(folder)->steps, 10);
+  EXPECT_EQ(time_budget_of(folder), 50.0);
+  begin_next_plan(folder);
+  EXPECT_EQ(read_plan(folder)->steps, 20);
+  EXPECT_EQ(time_budget_of(folder), 110.0);
+  begin_next_plan(folder);  // a restart
+  EXPECT_EQ(read_plan(folder)->steps, 20);
   EXPECT_FALSE(remove_next_plan(folder));
 }
 

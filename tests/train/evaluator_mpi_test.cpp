@@ -9,6 +9,7 @@
 #include <fstream>
 #include <limits>
 #include <random>
+#include <set>
 
 #include "carillon/core/error.h"
 #include "carillon/data/decoder.h"
@@ -88,6 +89,29 @@ TEST(Evaluator, EveryRecordCountsOnceAtAnyNumberOfRanks) {
     EXPECT_EQ(found.total, record_count);
     EXPECT_EQ(found.correct, (record_count + 1) / 2);
   }
+}
+
+/// In a sample of the first records, the labels would not have their shares: the records are often sorted by class.
+TEST(Evaluator, ARandomSampleEndsEarlyAndIsNotThePrefix) {
+  const Dataset dataset = dataset_of(records(), CacheMode::memory);
+  CpuDevice device(1);
+  Evaluator evaluator(mnist_network(mnist_images()), {.batch_size = batch_size}, device);
+  evaluator.load(constant_network(), TrainedValues::variables);
+  const auto sample = [&](std::uint64_t seed, bool is_over) {
+    const auto metric = evaluator.evaluate([] { return std::make_unique<ClassificationMetric>(10); }, dataset,
+                                           mpi_world(), [] {}, RandomSample{seed, [=] { return is_over; }});
+    return dynamic_cast<const ClassificationMetric&>(*metric).accuracy();
+  };
+  const Accuracy whole = sample(1, false);
+  EXPECT_EQ(whole.total, record_count);
+  EXPECT_EQ(whole.correct, (record_count + 1) / 2);
+  std::set<std::int64_t> correct;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Accuracy found = sample(seed, true);
+    EXPECT_EQ(found.total, batch_size * mpi_world().size());
+    correct.insert(found.correct);
+  }
+  EXPECT_GT(correct.size(), 1u) << "other seeds give other records";
 }
 
 TEST(Evaluator, CountsByClassesWhatAllRanksFind) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <utility>
 
 namespace carillon::testing {
 namespace {
@@ -67,6 +68,27 @@ TEST(FitClassifier, GivesEachClassItsShareOfTheProbability) {
     share[static_cast<std::size_t>(made.labels[i])] += 1.0 / count;
   }
   for (std::size_t c = 0; c < classes; ++c) EXPECT_NEAR(mean[c], share[c], 2e-3) << c;
+}
+
+TEST(FineTuningShare, IsLowInAShortTraining) {
+  EXPECT_EQ(fine_tuning_share(-1.0), 0.0);
+  EXPECT_EQ(fine_tuning_share(0.5), 0.0625);
+  EXPECT_EQ(fine_tuning_share(2.0), 1.0);
+  EXPECT_EQ(fine_tuning_share(40.0), 1.0);
+}
+
+TEST(FitClassifier, EndsWhenItsTimeIsOverAfterAtLeastOneStep) {
+  constexpr std::int64_t width = 12, classes = 4;
+  const Clouds made = clouds(300, width, classes, 2.0f);
+  int calls = 0;
+  const auto heartbeat = [&] { ++calls; };
+  const double whole = fit_classifier(made.features, width, made.labels, classes, heartbeat).accuracy;
+  const int calls_of_whole = std::exchange(calls, 0);
+  const LinearClassifier fitted =
+      fit_classifier(made.features, width, made.labels, classes, heartbeat, [] { return true; });
+  EXPECT_LT(calls, calls_of_whole / 2);
+  EXPECT_GT(fitted.accuracy, 0.5) << "chance: 0.25";
+  EXPECT_LE(fitted.accuracy, whole + 0.05);
 }
 
 TEST(FitClassifier, CopesWithConstantFeaturesAndOneClass) {

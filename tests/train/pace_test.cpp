@@ -24,6 +24,30 @@ TEST(Pace, LeavesTimeForTheEvaluations) {
   EXPECT_EQ(pace.fitting_steps(16, spent, 2, 0), 1);
 }
 
+TEST(Pace, EstimatesTheTimeOfAnEvaluationUntilOneIsMeasured) {
+  const Pace pace(40.0, 1000, 0, std::nullopt, 16.0);
+  PhaseSeconds spent{.start = 3.0, .training = 1.0};  // 8 steps in a second: an evaluation takes 2 s
+  EXPECT_EQ(pace.fitting_steps(8, spent, 0, 0), 272);
+  EXPECT_EQ(pace.fitting_steps(8, spent, 0, 16), 136);
+  spent.evaluation = 4.0;
+  EXPECT_EQ(pace.fitting_steps(8, spent, 1, 0), 224);
+}
+
+TEST(Pace, MayBeginLaterInTheSchedule) {
+  Pace pace(60.0, 1000, 0, std::nullopt);
+  pace.start_at(600.0);
+  EXPECT_EQ(pace.schedule_step(0), 600);
+  EXPECT_EQ(pace.schedule_step(500), 800);
+  pace.replan(500, 100, {});
+  EXPECT_EQ(pace.schedule_step(550), 900);
+}
+
+TEST(Pace, KnowsTheTimeThatIsLeft) {
+  const PacePoint last{.step = 90, .schedule_step = 900.0, .last_step = 100, .seconds = 55.0, .time_budget = 60.0};
+  EXPECT_EQ(Pace(60.0, 1000, 0, std::nullopt).seconds_left({.start = 50.0, .evaluation = 20.0}), -10.0);
+  EXPECT_EQ(Pace(60.0, 1000, 100, last).seconds_left({.start = 2.0}), 3.0);
+}
+
 TEST(Pace, FollowsTheStepsUntilItIsPlanned) {
   const Pace pace(60.0, 1000, 0, std::nullopt);
   for (const std::int64_t step : {0, 1, 500, 999}) EXPECT_EQ(pace.schedule_step(step), step);

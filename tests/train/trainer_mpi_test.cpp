@@ -350,6 +350,59 @@ TEST_F(TrainerTest, ResumesOnlyAsRequested) {
   EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(20));
 }
 
+/// The checkpoints after the best state must remain until the run has passed all checks.
+TEST_F(TrainerTest, ContinuesFromTheBestStateAndThenRemovesLaterCheckpoints) {
+  options_.checkpoint.checkpoint_every = 4;
+  train();
+  EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(12, 8, 4));
+  const auto set_best = [&](const std::string& model) {
+    if (mpi_.rank() == 0) {
+      CheckpointState best = saved(8);
+      best.model = model;
+      write_checkpoint(best_checkpoint_path(train_dir()), best);
+    }
+    mpi_.barrier();
+  };
+  set_best("another");
+  options_.checkpoint.resume = ResumeMode::best;
+  EXPECT_EQ(failure(options_).code, ExitCode::data);
+  EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(12, 8, 4));
+  set_best(saved(8).model);
+  if (mpi_.rank() == 0) std::filesystem::remove(checkpoint_path(train_dir(), 8));
+  mpi_.barrier();
+  options_.optimizer.max_steps = 9;
+  train(options_);
+  EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(9, 8, 4));
+  EXPECT_EQ(steps_with("loss").back(), 5) << "the next logged step would be 10";
+}
+
+/// Steps at a high learning rate make the network worse than the fit of its last layer.
+TEST_F(TrainerTest, KeepsTheStateAfterTheHeadFitIfNoLaterStateIsBetter) {
+  options_.data.eval_files = options_.data.files;
+  options_.data.eval_every = 4;
+  options_.checkpoint.fit_head = true;
+  options_.optimizer.schedule.learning_rate = 3.0;
+  train();
+  EXPECT_EQ(read_checkpoint(best_checkpoint_path(train_dir())).global_step, 0);
+  EXPECT_THAT(steps_with("eval_precision"), ElementsAre(0, 4, 8, 12));
+  EXPECT_THAT(steps_with("evaluation_seconds"), ElementsAre(0, 4, 8, 12));
+  EXPECT_THAT(steps_with("head_fit_records"), ElementsAre(0));
+}
+
+TEST_F(TrainerTest, EndsAHeadFitAndAllStepsIfTheTimeIsOver) {
+  options_.data.evaluation_batch = 4;
+  options_.checkpoint.fit_head = true;
+  options_.optimizer.time_budget = 1e-6;
+  train();
+  EXPECT_THAT(list_checkpoints(train_dir()), ElementsAre(1));
+  std::ifstream file(train_dir() / "metrics.jsonl");
+  std::string line;
+  std::getline(file, line);
+  EXPECT_EQ(nlohmann::json::parse(line).at("head_fit_records"), 4 * mpi_.size());
+  std::getline(file, line);  // the first plan
+  EXPECT_GE(nlohmann::json::parse(line).at("schedule_step"), 11.0) << "a low rate: near the end of the schedule";
+}
+
 TEST_F(TrainerTest, TakesVariablesButNotAveragesFromAnotherRunsCheckpoint) {
   train();
   TrainOptions second = options_;

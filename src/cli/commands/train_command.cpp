@@ -52,11 +52,13 @@ OptionSet option_set(CommandLine& line) {
   set.set_version(version_text("carillon"));
   TrainingRequest& request = line.request;
   set.add("minutes", request.minutes, NumberRange::not_negative,
-          "time for everything, from the conversion to the last evaluation; 0: 3 to 30 minutes, by the number of "
-          "pictures and "
-          "the speed");
-  set.add("more", request.more_minutes, NumberRange::not_negative,
-          "minutes in which an earlier training in the train directory continues from its best state");
+          "elapsed time for everything, from the measurement of the speed to the last evaluation; the conversion is "
+          "always complete, and the training gets at least a quarter of the time; 0: 3 to 30 minutes, by the number of "
+          "pictures and the speed");
+  set.add(
+      "more", request.more_minutes, NumberRange::not_negative,
+      "minutes in which an earlier training in the train directory continues; a finished one continues from its best "
+      "state, and its later checkpoints are removed before the first step");
   set.add("data-dir", request.data_dir, "folder for the converted pictures; default: data/NAME, with FOLDER's name");
   set.add("train-dir", request.train_dir, "folder for checkpoints and logs; default: runs/NAME");
   set.add("ranks", request.ranks, 0, max_ranks, "number of ranks; 0: one per core, if the batch is large enough");
@@ -192,7 +194,7 @@ int train(const fs::path& folder, const CommandLine& line) {
   }
   if (trained.exit_code != 0) return exit_code_of(trained, "image_train");
   if (!plan->evaluated.empty()) {
-    say("evaluates the network: the mean over six views of each picture");
+    say(training.plan_evaluation(*plan, continues));
     const ChildResult evaluated = launch.run(training.evaluation_command(*plan, trained_network(training.train_dir())));
     if (evaluated.stopped) say("stopped during the last evaluation: the same command repeats it");
     if (evaluated.exit_code != 0 || evaluated.stopped) {
@@ -220,7 +222,7 @@ void check_passed(const OptionSet& set, CommandLine& line) {
     fail(ExitCode::usage, "--config: give the options on the command line, or use image_train");
   }
   if (line.request.more_minutes > 0.0) {
-    for (const char* const name : {"minutes", "max-steps", "epochs", "time-budget", "fresh", "dry-run"}) {
+    for (const char* const name : {"minutes", "max-steps", "epochs", "time-budget", "resume", "fresh", "dry-run"}) {
       if (set.is_on_command_line(name)) fail(ExitCode::usage, "--more excludes --{}", name);
     }
   }

@@ -154,6 +154,12 @@ bool preflight_finds_data(const OptionSet& set, const DataOptions& data, const M
   return found;
 }
 
+/// True if --config names the settings of the next plan of `carillon train`.
+bool begins_plan(const OptionSet& set, const std::filesystem::path& train_dir) {
+  const std::vector<std::string> words = set.words_given([](const std::string& name) { return name == "config"; });
+  return !words.empty() && std::filesystem::path(words.back()) == train_dir / next_plan_settings_name;
+}
+
 /// Runs --preflight.
 ExitCode run_preflight(const std::string& program, const TrainOptions& options, const CpuShare& cpu, const Mpi& mpi,
                        Device& device, Communicator& communicator, StallDetector& stall_detector) {
@@ -313,6 +319,7 @@ ExitCode train(const std::string& program, const ProgramSpec& program_spec, int 
   OptionSet set = option_set(program, options, pictures, program_spec);
   if (!parse_on_all_ranks(set, argc, argv, mpi)) return ExitCode::done;
   mpi.run_on_all([&] { check_ranks(options.device, launcher); });
+  options.checkpoint.begins_plan = begins_plan(set, options.checkpoint.train_dir);
   if (options.model.name == list_networks) {
     print_networks(set, program_spec, options, pictures, mpi);
     return ExitCode::done;

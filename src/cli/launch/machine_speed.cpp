@@ -91,7 +91,7 @@ double MachineSpeed::seconds_per_picture(const Candidate& candidate) {
   return known_[key] = seconds;
 }
 
-double MachineSpeed::measured_on_cpus(const Candidate& candidate) const {
+double MachineSpeed::measured_on_cpus(const Candidate& candidate) {
   constexpr std::int64_t classes = 10, batch_size = 32;
   const ProgramSpec program_spec = image_program();
   const MakeNetwork make = network_named(program_spec, candidate.network);
@@ -107,7 +107,11 @@ double MachineSpeed::measured_on_cpus(const Candidate& candidate) const {
       .batch_size = batch_size,
       .seconds = 1.5,
       .clock = CLOCK_THREAD_CPUTIME_ID};
-  return measure_step(make, settings, device).seconds_per_image() / training_.launch.cores;
+  const Stopwatch elapsed(CLOCK_MONOTONIC), processor(settings.clock);
+  const double seconds = measure_step(make, settings, device).seconds_per_image();
+  elapsed_seconds_ += elapsed.seconds();
+  processor_seconds_ += processor.seconds();
+  return seconds / training_.launch.cores;
 }
 
 double MachineSpeed::measured_on_gpus(const Candidate& candidate) {

@@ -5,6 +5,7 @@
 // one process. Reading and decoding of pictures are not part of the measurement.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -35,15 +36,22 @@ class MachineSpeed {
   /// errors of image_train, after it has printed its message; io.
   double seconds_per_picture(const Candidate& candidate);
 
+  /// How many times as long as their processor time the measurements on CPUs took, at least 1. It is above 1 if other
+  /// programs use the processor. 1 on GPUs.
+  double slowdown() const {
+    return std::max(1.0, processor_seconds_ > 0.0 ? elapsed_seconds_ / processor_seconds_ : 1.0);
+  }
+
   /// True if a stop signal ended a measurement. Later measurements then do nothing.
   bool is_stopped() const { return is_stopped_; }
 
  private:
-  double measured_on_cpus(const Candidate& candidate) const;
+  double measured_on_cpus(const Candidate& candidate);
   double measured_on_gpus(const Candidate& candidate);
 
   MeasuredTraining training_;
-  std::map<std::pair<std::string, std::int64_t>, double> known_;  ///< seconds per picture, by network and image size
+  std::map<std::pair<std::string, std::int64_t>, double> known_;  ///< seconds per picture, by network and size
+  double elapsed_seconds_ = 0.0, processor_seconds_ = 0.0;        ///< of all measurements on CPUs
   bool is_stopped_ = false;
 };
 

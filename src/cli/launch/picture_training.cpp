@@ -23,13 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t evaluations = 5;  ///< number of evaluations during a training
-constexpr double few_epochs = 5.0;       ///< with fewer epochs than this, a message recommends a longer training
-/// The cost of an evaluation per picture, as a fraction of the cost of a training step per picture. An evaluation has
-/// only a forward pass, on up to 1.6 times the pixels (--eval-image-size).
-constexpr double forward_share = 0.5;
-/// The number of views of each picture in the last evaluation (--test-time-augmentation).
-constexpr double views = 6.0;
+constexpr double few_epochs = 5.0;  ///< with fewer epochs, a message recommends a longer training
 
 /// Options of image_train and image_eval for devices, ranks and arithmetic.
 const std::vector<std::string> device_options{"device", "precision", "convolution", "isa", "threads"};
@@ -166,7 +160,7 @@ bool PictureTraining::is_finished(const TrainingPlan& plan) const {
   return newest >= request_.given.max_steps.value_or(pace ? pace->last_step : plan.steps);
 }
 
-void PictureTraining::extend(TrainingPlan& plan) const {
+void PictureTraining::extend(TrainingPlan& plan) {
   const std::string place = train_dir_.string();
   if (plan.minutes == 0.0) {
     fail(ExitCode::usage, "--more: the training in {} has a number of steps, not a time: use --max-steps or --epochs",
@@ -177,28 +171,21 @@ void PictureTraining::extend(TrainingPlan& plan) const {
   const double more = 60.0 * request_.more_minutes, budget = time_budget_of(train_dir_);
   std::int64_t step = list_checkpoints(train_dir_).front();
   std::string state = "its newest checkpoint";
+  next_plan_options_.emplace();
   const fs::path best_path = best_checkpoint_path(train_dir_);
   std::error_code absent;
   if (was_finished && fs::exists(best_path, absent)) {
-    CheckpointState best = read_checkpoint(best_path);
-    step = best.global_step;
+    step = read_checkpoint(best_path).global_step;
     state = fmt::format("the best state, step {}", step);
-    const std::vector<std::int64_t> steps = list_checkpoints(train_dir_);
-    if (std::ranges::find(steps, step) == steps.end()) {
-      write_checkpoint(checkpoint_path(train_dir_, step), std::move(best));
-    }
+    *next_plan_options_ = {"--resume", "best"};
   }
   // The training continues from this state. The time that the training used after this state does not count.
   const std::optional<PacePoint> pace = logged_pace(train_dir_, step);
   const double used = was_finished && pace ? pace->seconds : budget;
   plan.minutes += request_.more_minutes;
   plan.steps += std::llround(std::ceil(static_cast<double>(plan.steps) * more / budget));
-  set_length(train_dir_, plan, used + more);
-  if (was_finished) {
-    for (const std::int64_t later : list_checkpoints(train_dir_)) {
-      if (later > step) remove_file(checkpoint_path(train_dir_, later));
-    }
-  }
+  plan.views = 0;
+  write_next_plan(train_dir_, plan, settings_with_length(train_dir_, plan.steps, used + more));
   say(fmt::format("trains {} more in {}, from {}", minutes_text(request_.more_minutes), place, state));
 }
 
@@ -215,10 +202,13 @@ TrainingChoice PictureTraining::choose(MachineSpeed& speed) const {
   std::optional<double> seconds;
   if (request_.minutes > 0.0) seconds = 60.0 * request_.minutes;
   if (!seconds && request_.given.has_length()) seconds = shortest_training_seconds;  // the user set the length
+  constexpr double measuring_share = 0.1;
+  const double measuring = measuring_share * seconds.value_or(shortest_training_seconds);
   return choose_training({.pictures = training_pictures(),
                           .shape = pictures_.shape,
                           .seconds = seconds,
                           .seconds_per_picture = [&](const Candidate& c) { return speed.seconds_per_picture(c); },
+                          .may_measure = [&] { return elapsed() < measuring; },
                           .batch_size = batch_size(),
                           .fixed = {.network = weights_ ? weights_->network : request_.given.model,
                                     .image_size = request_.given.image_size},
@@ -257,17 +247,24 @@ PictureTraining::Length PictureTraining::length_of(const TrainingChoice& choice,
     const std::int64_t steps = std::max<std::int64_t>(1, std::llround(std::ceil(exact)));
     return {steps, steps};
   }
-  const double picture = speed.seconds_per_picture(choice.candidate);
+  const double measured = speed.seconds_per_picture(choice.candidate);
+  const double picture = measured * speed.slowdown();  // elapsed time
   const auto watched = static_cast<double>(records.of(plan.watched)),
              evaluated = static_cast<double>(records.of(plan.evaluated));
-  const double elapsed = std::chrono::duration<double>(Clock::now() - started_).count();
-  const double seconds = std::max(1.0, choice.seconds - elapsed - forward_share * picture * views * evaluated);
-  const double in_steps = seconds - forward_share * picture * static_cast<double>(evaluations) * watched;
+  const double passed = elapsed();
+  const TimePlan time = divide_time(choice.seconds, passed, forward_share * picture * evaluated);
+  if (choice.seconds - passed < time.training) {
+    say(fmt::format("the measurement and the conversion took {:.0f} s of {}: the training gets {:.0f} s", passed,
+                    minutes_text(choice.seconds / 60.0), time.training));
+  }
+  const double fit = choice.fine_tunes ? forward_share * picture * static_cast<double>(records.training) : 0.0;
+  const double in_steps = seconds_in_steps(time.training, fit, forward_share * picture * watched);
   const std::int64_t most = most_steps(records.training, choice.batch_size);
   const double fitting = in_steps / (picture * static_cast<double>(choice.batch_size));
   return {.steps = most,
           .expected = static_cast<std::int64_t>(std::clamp(fitting, 1.0, static_cast<double>(most))),
-          .seconds = seconds};
+          .seconds = time.training,
+          .evaluation = time.evaluation};
 }
 
 std::int64_t PictureTraining::ranks() const {
@@ -330,23 +327,25 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   const Length length = length_of(choice, records, plan, speed);
   if (speed.is_stopped()) return std::nullopt;
   plan.steps = length.steps;
+  plan.evaluation_seconds = length.evaluation;
+  const double epochs =
+      static_cast<double>(length.expected * choice.batch_size) / static_cast<double>(records.training);
+  if (length.seconds == 0.0) choice.epochs = epochs;
   std::string settings = training_settings(choice, length.steps);
   if (length.seconds > 0.0) settings += fmt::format("time-budget = {:.1f}\n", length.seconds);
-  const std::int64_t eval_every = std::max<std::int64_t>(1, length.expected / evaluations);
+  const std::int64_t eval_every = evaluation_interval(length.expected, records.of(plan.watched), choice.batch_size);
   if (!plan.watched.empty()) settings += fmt::format("eval-every = {}\n", eval_every);
   // Disables the best checkpoint: the test pictures must not influence which checkpoint is used.
   if (plan.watched == "test") settings += "keep-best = false\n";
   if (request_.fresh) check_not_running("--fresh");
-  replaces_training_ = request_.fresh && holds_training();
-  if (replaces_training_) {
+  if (request_.fresh && holds_training()) {
+    next_plan_options_ = {"--fresh"};
     write_next_plan(train_dir_, plan, settings);
   } else {
     if (request_.fresh) remove_run_files(train_dir_);  // the directory then contains only logs
     write_plan(train_dir_, plan, settings);
   }
   const Candidate& candidate = choice.candidate;
-  const double epochs =
-      static_cast<double>(length.expected * choice.batch_size) / static_cast<double>(records.training);
   const bool is_counted = length.seconds == 0.0 || length.expected == length.steps;
   say(fmt::format("{} at {}x{} pixels, {}{} steps of {} pictures: each picture {:.3g} times",
                   is_onnx_file(candidate.network) ? fs::path(candidate.network).stem().string() : candidate.network,
@@ -363,7 +362,7 @@ bool PictureTraining::holds_training() const {
   return !list_checkpoints(train_dir_).empty() || fs::exists(best_checkpoint_path(train_dir_), absent);
 }
 
-bool PictureTraining::keeps_earlier_training() const { return replaces_training_ && remove_next_plan(train_dir_); }
+bool PictureTraining::keeps_earlier_training() const { return next_plan_options_ && remove_next_plan(train_dir_); }
 
 bool PictureTraining::restore_records(const TrainingPlan& plan) {
   return convert_if_changed(pictures_, {plan.data, plan.conversion}, lock_data(), request_.convert);
@@ -380,24 +379,46 @@ void PictureTraining::check_not_running(const char* option) const {
 }
 
 std::vector<std::string> PictureTraining::training_command(const TrainingPlan& plan) const {
-  const fs::path settings = replaces_training_ ? train_dir_ / next_plan_settings_name : settings_path(train_dir_);
+  const fs::path settings = next_plan_options_ ? train_dir_ / next_plan_settings_name : settings_path(train_dir_);
   std::vector<std::string> words{"--config",    settings.string(),  "--data", records_pattern(plan.data, "train"),
                                  "--train-dir", train_dir_.string()};
-  if (replaces_training_) words.emplace_back("--fresh");
+  if (next_plan_options_) words = joined(words, *next_plan_options_);
   if (!plan.watched.empty()) words = joined(words, {"--eval-data", records_pattern(plan.data, plan.watched)});
   words = joined(words, initial_weights(plan));
   return launch(plan).command("image_train", joined(words, request_.passed));
 }
 
+double PictureTraining::elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
+
+std::string PictureTraining::plan_evaluation(TrainingPlan& plan, bool continued) const {
+  const std::optional<double> watched_seconds = logged_evaluation_seconds(train_dir_);
+  const CachedRecords records = count_records(plan.data);
+  std::string why;
+  if (plan.views == 0 && (plan.minutes == 0.0 || !watched_seconds || records.of(plan.watched) == 0)) {
+    plan.views = most_views;
+    update_plan(train_dir_, plan);
+  } else if (plan.views == 0) {
+    const double one_view = *watched_seconds * static_cast<double>(records.of(plan.evaluated)) /
+                            static_cast<double>(records.of(plan.watched));
+    const double total = 60.0 * plan.minutes, left = continued ? plan.evaluation_seconds : total - elapsed();
+    plan.views = views_within(one_view, left, total);
+    if (plan.views == 1) {
+      why = fmt::format(", because {} would take about {:.0f} s, and {:.0f} s are left; carillon evaluate averages {}",
+                        count_text(most_views, "view"), static_cast<double>(most_views) * one_view, std::max(0.0, left),
+                        most_views);
+    }
+    update_plan(train_dir_, plan);
+  }
+  return plan.views == 1 ? "evaluates the network with one view of each picture" + why
+                         : "evaluates the network: the mean over six views of each picture";
+}
+
 std::vector<std::string> PictureTraining::evaluation_command(const TrainingPlan& plan, const fs::path& network) const {
-  const std::vector<std::string> words{"--data",
-                                       records_pattern(plan.data, plan.evaluated),
-                                       "--checkpoint",
-                                       network.string(),
-                                       "--test-time-augmentation",
-                                       "--report",
-                                       report_page(train_dir_).string()};
-  // The evaluation runs on the same devices as the training.
+  std::vector<std::string> words{"--data",       records_pattern(plan.data, plan.evaluated),
+                                 "--checkpoint", network.string(),
+                                 "--report",     report_page(train_dir_).string()};
+  if (plan.views != 1) words.emplace_back("--test-time-augmentation");
+  // The evaluation runs on the devices of the training.
   return launch(plan).command("image_eval", joined(words, only(request_.passed, device_options)));
 }
 

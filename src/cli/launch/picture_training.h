@@ -65,10 +65,11 @@ class PictureTraining {
   /// --image-size or --eval-image-size); errors of read_plan.
   std::optional<TrainingPlan> earlier_plan();
 
-  /// Adds more_minutes to the time of the plan. A finished training will continue from its best state, because this
-  /// function removes later checkpoints. Errors: usage (the plan has a number of steps instead of a time, or the
-  /// training still runs); io; errors of reading the best state.
-  void extend(TrainingPlan& plan) const;
+  /// Adds more_minutes to the time of `plan`, and writes the result as the next plan (write_next_plan). If the training
+  /// is finished, training_command will continue from the best state, and will remove later checkpoints before its
+  /// first step. Errors: usage (the plan has a number of steps instead of a time, or the training still runs); io;
+  /// errors of reading the best state.
+  void extend(TrainingPlan& plan);
 
   /// Measures the speed of the machine, chooses the training, converts the pictures and writes the plan. If `fresh` is
   /// set and there is an earlier training, writes the next plan instead (write_next_plan); training_command then
@@ -76,8 +77,8 @@ class PictureTraining {
   /// (--from has weights of another network than --model); the errors of reading --from and of each part.
   std::optional<TrainingPlan> make_plan();
 
-  /// Call it after training_command has ended. Returns true if that command refused to begin, or was stopped before it
-  /// removed the earlier training. In these cases, removes the next plan.
+  /// Call it after training_command has ended. Returns whether that command refused to begin the next plan or was
+  /// stopped before it began; then removes the next plan.
   bool keeps_earlier_training() const;
 
   /// Converts the pictures again if another training replaced the records of the plan. Returns false if a stop signal
@@ -85,13 +86,19 @@ class PictureTraining {
   bool restore_records(const TrainingPlan& plan);
 
   std::vector<std::string> training_command(const TrainingPlan& plan) const;
-  /// Returns the command that evaluates the checkpoint `network`. Requires that plan.evaluated is not empty.
+  /// Decides how many views of each picture the last evaluation averages, and stores the number in the plan. The
+  /// evaluation averages fewer views if the time is over. A repeated evaluation uses the stored number. Returns a line
+  /// about the evaluation. `continued`: the training began before this program started. Errors: as write_plan.
+  std::string plan_evaluation(TrainingPlan& plan, bool continued) const;
+  /// The command that evaluates the checkpoint `network`. Requires that plan.evaluated is not empty.
   std::vector<std::string> evaluation_command(const TrainingPlan& plan, const std::filesystem::path& network) const;
   /// Returns the commands of the whole training as lines for a shell. The training need not have begun.
   std::string command_lines(const TrainingPlan& plan) const;
   Launch launch(const TrainingPlan& plan) const { return {static_cast<int>(plan.ranks), cores_}; }
 
  private:
+  /// Seconds since the program started.
+  double elapsed() const;
   /// True if the step of the newest checkpoint is the last step of the plan.
   bool is_finished(const TrainingPlan& plan) const;
   /// Whether the train directory has checkpoints.
@@ -122,6 +129,7 @@ class PictureTraining {
     std::int64_t steps = 0;     ///< value for --max-steps
     std::int64_t expected = 0;  ///< number of steps that fit into the time at the measured speed
     double seconds = 0.0;       ///< value for --time-budget; 0: none
+    double evaluation = 0.0;    ///< value of TrainingPlan::evaluation_seconds
   };
   Length length_of(const TrainingChoice& choice, const CachedRecords& records, const TrainingPlan& plan,
                    MachineSpeed& speed) const;
@@ -133,8 +141,9 @@ class PictureTraining {
   std::string from_;                     ///< --from as an absolute path; empty: none
   std::optional<GivenNetwork> weights_;  ///< the weights to fine-tune; nullopt if a training continues
   std::optional<FolderLock> data_lock_;
-  bool replaces_training_ = false;  ///< training_command removes an earlier training before its first step
-  int cores_, gpus_;                ///< gpus_: 0 if the training computes on CPUs
+  /// Options of training_command for a next plan; nullopt: training_command uses the plan
+  std::optional<std::vector<std::string>> next_plan_options_;
+  int cores_, gpus_;  ///< gpus_: 0 if the training computes on CPUs
   Clock::time_point started_;
 };
 

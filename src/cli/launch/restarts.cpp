@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -34,13 +33,14 @@ std::int64_t newest_step(const fs::path& train_dir) {
 
 using FileIdentity = std::tuple<std::string, ino_t, time_t>;  ///< name, inode, time of the last change
 
-std::set<FileIdentity> checkpoint_files(const fs::path& train_dir) {
-  std::set<FileIdentity> files;
+/// The checkpoints in the train directory, from the newest to the oldest.
+std::vector<FileIdentity> checkpoint_files(const fs::path& train_dir) {
+  std::vector<FileIdentity> files;
   if (train_dir.empty()) return files;
   for (const std::int64_t step : list_checkpoints(train_dir)) {
     const std::string path = checkpoint_path(train_dir, step);
     struct stat status {};
-    if (stat(path.c_str(), &status) == 0) files.emplace(path, status.st_ino, status.st_mtime);
+    if (stat(path.c_str(), &status) == 0) files.emplace_back(path, status.st_ino, status.st_mtime);
   }
   return files;
 }
@@ -92,6 +92,13 @@ fs::path train_directory(const fs::path& program, const Words& options) {
   return {};
 }
 
+namespace {
+
+/// True if a run with this value of --resume does not continue from the newest checkpoint.
+bool starts_elsewhere(const std::string& resume) { return resume == "never" || resume == "best"; }
+
+}  // namespace
+
 Words resuming(const Words& options) {
   Words words;
   for (std::size_t i = 0; i < options.size(); ++i) {
@@ -99,15 +106,14 @@ Words resuming(const Words& options) {
     const std::string next = i + 1 < options.size() ? options[i + 1] : "";
     if (word == "--fresh") {
       if (is_bool(next)) ++i;
-    } else if (word == "--resume" && next == "never") {
+    } else if (word == "--resume" && starts_elsewhere(next)) {
       ++i;
-    } else if (!word.starts_with("--fresh=") && word != "--resume=never") {
+    } else if (!word.starts_with("--fresh=") && word != "--resume=never" && word != "--resume=best") {
       words.push_back(word);
     }
   }
-  const bool is_fresh = !option_value(words, "fresh").empty(), never = option_value(words, "resume") == "never";
-  if (is_fresh) words.emplace_back("--fresh=false");
-  if (never) words.emplace_back("--resume=auto");
+  if (!option_value(words, "fresh").empty()) words.emplace_back("--fresh=false");
+  if (starts_elsewhere(option_value(words, "resume"))) words.emplace_back("--resume=auto");
   return words;
 }
 
@@ -115,7 +121,8 @@ ChildResult run_with_restarts(const RestartedTraining& training) {
   const fs::path program = training.program.front();
   const Words options(training.program.begin() + 1, training.program.end());
   const fs::path train_dir = train_directory(program, options);
-  const std::set<FileIdentity> earlier = checkpoint_files(train_dir);
+  const std::vector<FileIdentity> earlier = checkpoint_files(train_dir);
+  const bool resumes_from_best = option_value(options, "resume") == "best";
   const auto command = [&](const Words& with) {
     return joined(joined(training.launcher, {training.program.front()}), with);
   };
@@ -141,9 +148,10 @@ ChildResult run_with_restarts(const RestartedTraining& training) {
       return result;
     }
     ++count;
-    const std::set<FileIdentity> files = checkpoint_files(train_dir);
-    const bool keeps_earlier = std::ranges::any_of(files, [&](const auto& file) { return earlier.contains(file); });
-    if (!keeps_earlier) words = command(resuming(options));
+    const std::vector<FileIdentity> files = checkpoint_files(train_dir);
+    const bool has_begun = resumes_from_best ? files.empty() || earlier.empty() || files.front() != earlier.front()
+                                             : std::ranges::find_first_of(files, earlier) == files.end();
+    if (has_begun) words = command(resuming(options));
     const std::string place = newest < 0 ? "the beginning" : fmt::format("step {}", newest);
     training.report(fmt::format("a rank was lost; restarting from {} (restart {} of {} without a new checkpoint)",
                                 place, count, training.restarts));

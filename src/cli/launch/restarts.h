@@ -24,8 +24,8 @@ std::string option_value(const std::vector<std::string>& words, const std::strin
 /// Returns the train directory of a training program with these options, or an empty path if it is unknown.
 std::filesystem::path train_directory(const std::filesystem::path& program, const std::vector<std::string>& options);
 
-/// Returns `options` without --fresh and --resume never, which would start the training from the beginning. If the
-/// environment or a configuration file sets one of these two options, the result contains an option that overrides it.
+/// `options` without --fresh, --resume never and --resume best, which would not continue from the newest checkpoint. If
+/// the environment or a configuration file sets one of these options, the result contains an option that overrides it.
 std::vector<std::string> resuming(const std::vector<std::string>& options);
 
 /// A training that is started again after a lost rank.
@@ -39,9 +39,10 @@ struct RestartedTraining {
   std::function<void(const std::string& line)> report = {};
 };
 
-/// Runs the training. Repeats it as long as has_lost_rank is true, no stop signal has arrived and may_restart is true.
-/// Stops after `restarts` repetitions in a row that wrote no newer checkpoint to the train directory. A restart omits
-/// --fresh, except if a checkpoint from before the first start still exists. If no restart is left, the exit code is
+/// Runs the training. Repeats it while has_lost_rank is true, no stop signal has arrived and may_restart is true. After
+/// `restarts` repetitions in a row without a newer checkpoint in the train directory, it stops. A restart omits
+/// --fresh, except if a checkpoint from before the first start still exists. A restart omits --resume best, except if
+/// the newest checkpoint is still the one from before the first start. If no restart is left, the exit code is
 /// 70. If `restarts` is 0, the exit code of the training is returned. After a stop signal there is no restart, and the
 /// exit code 71 becomes 75. Errors: as run_child.
 ChildResult run_with_restarts(const RestartedTraining& training);

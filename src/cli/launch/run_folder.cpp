@@ -22,14 +22,15 @@ constexpr std::size_t max_bytes = std::size_t{1} << 20;
 
 std::filesystem::path plan_path(const std::filesystem::path& train_dir) { return train_dir / plan_name; }
 
-constexpr std::string_view contents_name = "contents";
+/// Members that plans of older versions lack.
+constexpr std::string_view later_names[] = {"contents", "evaluation_seconds", "views"};
 
 /// Calls `visit_one(name, value)` for each value of the plan.
 template <typename Plan, typename VisitOne>
 void visit(Plan& plan, const VisitOne& visit_one) {
   visit_one("pictures", plan.pictures);
   visit_one("fingerprint", plan.fingerprint);
-  visit_one(contents_name.data(), plan.contents);
+  visit_one("contents", plan.contents);
   visit_one("data", plan.data);
   visit_one("conversion", plan.conversion);
   visit_one("from", plan.from);
@@ -41,6 +42,8 @@ void visit(Plan& plan, const VisitOne& visit_one) {
   visit_one("evaluated", plan.evaluated);
   visit_one("ranks", plan.ranks);
   visit_one("minutes", plan.minutes);
+  visit_one("evaluation_seconds", plan.evaluation_seconds);
+  visit_one("views", plan.views);
 }
 
 void write_text(const std::filesystem::path& path, const std::string& text, std::size_t limit) {
@@ -90,16 +93,15 @@ double time_budget_of(const std::filesystem::path& train_dir) {
   return 0.0;
 }
 
-void set_length(const std::filesystem::path& train_dir, const TrainingPlan& plan, double time_budget) {
+std::string settings_with_length(const std::filesystem::path& train_dir, std::int64_t max_steps, double time_budget) {
   std::string settings;
   for (const ConfigValue& setting : config_values(settings_path(train_dir).string())) {
     std::string value = fmt::format("{}", fmt::join(setting.values, " "));
     if (setting.name == "time-budget") value = fmt::format("{:.1f}", time_budget);
-    if (setting.name == "max-steps") value = std::to_string(plan.steps);
+    if (setting.name == "max-steps") value = std::to_string(max_steps);
     settings += fmt::format("{} = {}\n", setting.name, value);
   }
-  write_text(settings_path(train_dir), settings, OptionSet::max_config_bytes);
-  update_plan(train_dir, plan);
+  return settings;
 }
 
 void update_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan) {
@@ -117,8 +119,8 @@ std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir) {
     }
     TrainingPlan plan;
     visit(plan, [&](const char* name, auto& value) {
-      // plans that older versions wrote have no member `contents`
-      if (name != contents_name || json.contains(name)) json.at(name).get_to(value);
+      const bool may_lack = std::ranges::find(later_names, name) != std::end(later_names);
+      if (!may_lack || json.contains(name)) json.at(name).get_to(value);
     });
     return plan;
   } catch (const nlohmann::json::exception& error) {

@@ -27,6 +27,8 @@ struct TrainingPlan {
   std::string evaluated;  ///< the split of the last evaluation; it has the same values as `watched`
   std::int64_t ranks = 1;
   double minutes = 0.0;  ///< the value of --minutes, or the chosen budget; 0: the user chose the number of steps
+  double evaluation_seconds = 0.0;  ///< part of `minutes` that is kept for the last evaluation
+  std::int64_t views = 0;           ///< views of each picture in the last evaluation; 0: not decided yet
 };
 
 /// Returns a text such as "1 minute" or "2.5 minutes".
@@ -42,15 +44,14 @@ void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan
 /// Returns the time-budget in `plan.cfg`, or 0 if there is none. Errors: as config_values.
 double time_budget_of(const std::filesystem::path& train_dir);
 
-/// Sets time-budget and max-steps in `plan.cfg`, then writes `plan.json` again. Errors: as write_plan and
-/// config_values.
-void set_length(const std::filesystem::path& train_dir, const TrainingPlan& plan, double time_budget);
+/// The settings in `plan.cfg` with another time-budget and max-steps. Errors: as config_values.
+std::string settings_with_length(const std::filesystem::path& train_dir, std::int64_t max_steps, double time_budget);
 
 /// Writes `plan.json` again after the pictures have moved. Errors: as write_plan.
 void update_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan);
 
-/// Writes `train_dir/next-plan.cfg`, then `train_dir/next-plan.json`. image_train --fresh makes them the plan when it
-/// removes the earlier training (remove_run_files). Errors: as write_plan.
+/// Writes `train_dir/next-plan.cfg`, then `train_dir/next-plan.json`. An image_train with --config next-plan.cfg makes
+/// them the plan before its first step (begin_next_plan). Errors: as write_plan.
 void write_next_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings);
 
 /// Removes the next plan and its settings, if they exist. Returns whether there was a next plan. Errors: io.

@@ -19,6 +19,7 @@
 #include "src/report/console.h"
 #include "src/train/checkpointing/saved_network.h"
 #include "src/train/checkpointing/torch_weights.h"
+#include "src/train/loop/head_fit.h"
 
 namespace carillon {
 namespace {
@@ -128,10 +129,42 @@ TrainingChoice choose_training(const ChoiceInput& input) {
   };
   for (std::size_t i = 1; i < candidates.size(); ++i) {
     const bool would_enlarge = input.shape.side > 0 && candidates[i].image_size > input.shape.side;
-    if (would_enlarge || takes_too_long(candidates[i])) break;
+    if (would_enlarge || !input.may_measure() || takes_too_long(candidates[i])) break;
     choice.candidate = candidates[i];
   }
   return choice;
+}
+
+TimePlan divide_time(double total, double elapsed, double one_view) {
+  constexpr double least_share = 0.25, most_views_share = 0.25;
+  const double all_views = static_cast<double>(most_views) * one_view;
+  const double evaluation = all_views <= most_views_share * (total - elapsed) ? all_views : one_view;
+  return {.training = std::max({1.0, least_share * total, total - elapsed - evaluation}), .evaluation = evaluation};
+}
+
+std::int64_t views_within(double one_view, double seconds_left, double total) {
+  constexpr double tolerated_share = 0.1;
+  const double seconds = static_cast<double>(most_views) * one_view;
+  return seconds <= std::max(0.0, seconds_left) + tolerated_share * total ? most_views : 1;
+}
+
+namespace {
+
+constexpr double evaluations = 5.0;            ///< number of evaluations during a training
+constexpr double most_evaluation_share = 0.2;  ///< largest share of these evaluations in the time of a training
+
+}  // namespace
+
+double seconds_in_steps(double training, double fit, double evaluation) {
+  const double rest = training - std::min(fit, training / 2.0);
+  return rest - std::min(evaluations * evaluation, most_evaluation_share * rest);
+}
+
+std::int64_t evaluation_interval(std::int64_t steps, std::int64_t evaluated, std::int64_t batch_size) {
+  const double in_steps = forward_share * static_cast<double>(evaluated) / static_cast<double>(batch_size);
+  const double interval = std::max(static_cast<double>(steps) / evaluations,
+                                   in_steps * (1.0 - most_evaluation_share) / most_evaluation_share);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(interval));
 }
 
 std::int64_t most_steps(std::int64_t pictures, std::int64_t batch_size) {
@@ -151,9 +184,13 @@ std::int64_t ranks_for(std::int64_t batch_size, int processors) {
   return ranks;
 }
 
-/// With at most this number of pictures per step, a fine-tuning freezes batch norms. They then keep the statistics of
-/// the given weights.
+namespace {
+
+/// With at most this many pictures per step, a fine-tuning without a head fit freezes batch norms: they keep the
+/// statistics of the given weights.
 constexpr std::int64_t most_frozen = 32;
+
+}  // namespace
 
 std::string training_settings(const TrainingChoice& choice, std::int64_t steps) {
   std::string lines;
@@ -164,13 +201,16 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
     if (choice.target == TargetKind::class_index) set("label-smoothing", amount);
   };
   const auto batch = static_cast<double>(choice.batch_size);
+  const bool fits_head =
+      choice.fine_tunes && choice.target == TargetKind::class_index && can_fit_head(network_of(choice.candidate));
+  const double share = fits_head && choice.epochs ? fine_tuning_share(*choice.epochs) : 1.0;
   // A path to an ONNX file is not written here, because a config file cannot hold every path.
   if (!is_onnx_file(choice.candidate.network)) set("model", choice.candidate.network);
   set("image-size", choice.candidate.image_size);
   set("eval-image-size", choice.eval_image_size);
   set("global-batch", choice.batch_size);
   set("max-steps", steps);
-  set("optimizer", has_layer_norms(choice.candidate) ? "adamw" : "nesterov");
+  set("optimizer", fits_head || has_layer_norms(choice.candidate) ? "adamw" : "nesterov");
   set("schedule", "cosine");
   set("warmup-steps", steps / 10);
   set("min-crop-area", 0.5);
@@ -180,10 +220,19 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
   } else if (expects_inception_pixels(choice.candidate)) {
     set("preprocessing", "inception");
   }
-  if (choice.fine_tunes && choice.target == TargetKind::class_index) set("fit-head", true);
+  if (fits_head) set("fit-head", true);
   if (has_layer_norms(choice.candidate)) {
-    set("learning-rate", (choice.fine_tunes ? 0.0005 : 0.001) * batch / 256.0);
+    set("learning-rate", share * (choice.fine_tunes ? 0.0005 : 0.001) * batch / 256.0);
     if (choice.fine_tunes) set("layer-decay", 0.75);
+    set("weight-decay", 0.05);
+    set("regularization", 0);
+    set("clip-norm", 1);
+    smooth_labels(0.1);
+  } else if (fits_head) {
+    set("learning-rate", share * 0.0004 * std::sqrt(batch / 128.0));
+    // The last layer was fitted to outputs with the running statistics. With the statistics of a batch, the outputs
+    // would differ.
+    if (has_op(network_of(choice.candidate), batch_norm_op)) set("freeze-batch-norm", true);
     set("weight-decay", 0.05);
     set("regularization", 0);
     set("clip-norm", 1);

@@ -70,6 +70,8 @@ struct ChoiceInput {
   std::optional<double> seconds;  ///< time for the training; nullopt: choose_training plans the time
   /// Returns the seconds per picture that a training of the candidate takes on this machine with all cores or all GPUs.
   std::function<double(const Candidate&)> seconds_per_picture;
+  /// Whether there is time to measure another candidate; if not, the rule keeps the last suitable one.
+  std::function<bool()> may_measure = [] { return true; };
   std::int64_t batch_size = 0;  ///< pictures per step, over all ranks
   FixedChoices fixed;
   bool fine_tunes = false;  ///< the training starts from given weights of `fixed.network`, so fewer epochs are enough
@@ -86,6 +88,8 @@ struct TrainingChoice {
   TargetKind target = TargetKind::class_index;
   std::string preprocessing = {};    ///< --preprocessing; empty: the network's default
   std::int64_t eval_image_size = 0;  ///< --eval-image-size; 0: image size of the candidate
+  /// Passes over the pictures, if the user chose the number of steps. nullopt: image_train adapts the rate to the time.
+  std::optional<double> epochs = {};
 };
 
 /// Chooses a candidate. The first candidate is always suitable. The choice is the last candidate before the first
@@ -95,7 +99,38 @@ struct TrainingChoice {
 /// limits.
 TrainingChoice choose_training(const ChoiceInput& input);
 
-/// Returns the largest number of steps that the rule plans. It follows from the largest number of epochs.
+/// The number of views of each picture in the last evaluation, if all views fit into the time; otherwise 1.
+inline constexpr std::int64_t most_views = 6;
+
+/// The parts of a training's time, in seconds.
+struct TimePlan {
+  double training = 0.0;    ///< value for --time-budget
+  double evaluation = 0.0;  ///< kept for the last evaluation
+};
+
+/// Divides the rest of `total` seconds after `elapsed` seconds. Keeps time for most_views views in the last evaluation
+/// if they take at most a quarter of the rest, otherwise for one view. `one_view`: expected seconds of an evaluation
+/// with one view. Even if the conversion took longer than `total`, the training gets a quarter of `total`.
+TimePlan divide_time(double total, double elapsed, double one_view);
+
+/// Returns most_views if the last evaluation with these views exceeds `seconds_left` by at most a tenth of `total`,
+/// otherwise 1. `one_view`: expected seconds of an evaluation with one view.
+std::int64_t views_within(double one_view, double seconds_left, double total);
+
+/// The seconds of a training that are left for its steps. `fit`: expected seconds of the head fit with all pictures;
+/// image_train limits the fit to half of the time. `evaluation`: expected seconds of one of the five evaluations, which
+/// together get at most a fifth of the rest (evaluation_interval).
+double seconds_in_steps(double training, double fit, double evaluation);
+
+/// The steps between evaluations during a training of about `steps` steps. All evaluations together take at most about
+/// a fifth of the time of the training, on a machine of any speed. `evaluated`: pictures per evaluation.
+std::int64_t evaluation_interval(std::int64_t steps, std::int64_t evaluated, std::int64_t batch_size);
+
+/// The cost of an evaluation per picture, as a fraction of the cost of a training step per picture. An evaluation has
+/// only a forward pass, on up to 1.6 times the pixels (--eval-image-size).
+inline constexpr double forward_share = 0.5;
+
+/// The largest number of steps that the rule plans, which follows from its largest number of epochs.
 std::int64_t most_steps(std::int64_t pictures, std::int64_t batch_size);
 
 /// Returns the default number of pictures per step for a training on this number of pictures.

@@ -70,7 +70,7 @@ constexpr std::int64_t max_seconds = std::int64_t{1} << 32;  // far below 2^63 n
 constexpr std::int64_t max_count = 1'000'000;
 
 constexpr std::array resume_choices{Choice{ResumeMode::automatic, "auto"}, Choice{ResumeMode::never, "never"},
-                                    Choice{ResumeMode::require, "require"}};
+                                    Choice{ResumeMode::require, "require"}, Choice{ResumeMode::best, "best"}};
 
 void declare_start_and_stop(OptionSet& set, CheckpointOptions& o) {
   set.begin_group("Training");
@@ -97,7 +97,8 @@ void declare(OptionSet& set, CheckpointOptions& o) {
   set.begin_group("Checkpoints");
   set.add("resume", o.resume, resume_choices,
           "continue from the train directory's newest checkpoint; never: refuse if there is one; require: refuse if "
-          "there is none");
+          "there is none; best: continue from best.ckpt.h5 if there is one, and before the first step remove the later "
+          "checkpoints");
   set.add("fresh", o.fresh, "before the first step, remove the earlier checkpoints and logs of the train directory");
   set.add("checkpoint-every", o.checkpoint_every, 0, max_option_steps,
           "steps between checkpoints, in addition to --checkpoint-every-seconds; 0: disabled");
@@ -115,6 +116,9 @@ void check(const CheckpointOptions& o) {
   const bool requires_checkpoint = o.resume == ResumeMode::require;
   if (o.fresh && requires_checkpoint) {
     fail(ExitCode::usage, "--fresh removes the checkpoint that --resume require needs: give one of them");
+  }
+  if (o.fresh && o.resume == ResumeMode::best) {
+    fail(ExitCode::usage, "--fresh removes the checkpoint that --resume best needs: give one of them");
   }
   if (requires_checkpoint && !o.init_from.empty()) {
     fail(ExitCode::usage, "--init-from is never used with --resume require: give one of them");

@@ -51,14 +51,32 @@ std::vector<std::filesystem::path> run_files(const std::filesystem::path& train_
 
 void remove_run_files(const std::filesystem::path& train_dir) {
   for (const std::filesystem::path& path : run_files(train_dir)) remove_file(path);
-  remove_file(train_dir / plan_name);  // removed after the checkpoints, which must not exist without their plan
+  remove_file(train_dir / plan_name);  // after the checkpoints: they must not remain without their plan
+}
+
+void begin_next_plan(const std::filesystem::path& train_dir) {
+  const std::filesystem::path next = train_dir / next_plan_name, next_settings = train_dir / next_plan_settings_name;
   std::error_code error;
-  if (!std::filesystem::exists(train_dir / next_plan_name, error)) return;
-  // The settings of the next training also keep their name, because a restart after a lost rank reads them again.
-  const auto replace = std::filesystem::copy_options::overwrite_existing;
-  std::filesystem::copy_file(train_dir / next_plan_settings_name, train_dir / plan_settings_name, replace, error);
-  if (!error) std::filesystem::rename(train_dir / next_plan_name, train_dir / plan_name, error);
+  if (!std::filesystem::exists(next, error)) return;
+  // The next settings keep their name, too: a restart after a lost rank reads them again.
+  const std::string settings = read_plain_file(next_settings, next_settings.string(), OptionSet::max_config_bytes);
+  write_file_atomically(train_dir / plan_settings_name, std::as_bytes(std::span(settings)));
+  std::filesystem::rename(next, train_dir / plan_name, error);
   if (error) fail(ExitCode::io, "cannot replace {}: {}", (train_dir / plan_name).string(), error.message());
+}
+
+void save_best_as_checkpoint(const std::filesystem::path& train_dir, std::int64_t step) {
+  const std::filesystem::path path = best_checkpoint_path(train_dir);
+  std::error_code absent;
+  if (!std::filesystem::exists(path, absent)) return;
+  CheckpointState best = read_checkpoint(path);
+  if (best.global_step == step) write_checkpoint(checkpoint_path(train_dir, step), std::move(best));
+}
+
+void remove_later_checkpoints(const std::filesystem::path& train_dir, std::int64_t step) {
+  for (const std::int64_t later : list_checkpoints(train_dir)) {
+    if (later > step) remove_file(checkpoint_path(train_dir, later));
+  }
 }
 
 namespace {

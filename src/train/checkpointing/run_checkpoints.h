@@ -36,14 +36,22 @@ std::unique_ptr<DirectoryLock> lock_train_directory(const std::filesystem::path&
 
 /// The files of the plan of `carillon train` and its settings. They belong to the checkpoints of the train directory.
 inline constexpr const char *plan_name = "plan.json", *plan_settings_name = "plan.cfg";
-/// The files of the plan and the settings of a training that begins with --fresh. They become the plan after the
-/// earlier training has been removed.
+/// The plan and the settings for `carillon train --fresh` and `--more`. They wait until image_train has checked
+/// everything.
 inline constexpr const char *next_plan_name = "next-plan.json", *next_plan_settings_name = "next-plan.cfg";
 
-/// Removes checkpoints, metrics.jsonl, event files and the plan, and nothing else. If there is a next plan, it becomes
-/// the plan. If the process is killed during the removal, the directory has the earlier plan or no plan. It never has
-/// the next plan together with earlier checkpoints. Errors: io.
+/// Removes checkpoints, metrics.jsonl, event files and the plan, and nothing else. Errors: io.
 void remove_run_files(const std::filesystem::path& train_dir);
+
+/// Makes the next plan the plan. Does nothing if there is no next plan. Errors: io.
+void begin_next_plan(const std::filesystem::path& train_dir);
+
+/// Writes the state of best.ckpt.h5 as the checkpoint of `step`. Does nothing if best.ckpt.h5 is missing or has another
+/// step. Errors: io, data (best.ckpt.h5 is damaged).
+void save_best_as_checkpoint(const std::filesystem::path& train_dir, std::int64_t step);
+
+/// Removes the checkpoints of later steps than `step`. Errors: io.
+void remove_later_checkpoints(const std::filesystem::path& train_dir, std::int64_t step);
 
 struct SpaceNeeded {
   std::uint64_t checkpoint_bytes = 0;

@@ -178,6 +178,11 @@ std::optional<LoadedCheckpoint> checkpoint_to_resume(const CheckpointOptions& op
     fail(ExitCode::usage, "--resume never: {} is there already; --fresh would remove it",
          checkpoint_path(directory, steps.front()).string());
   }
+  if (options.resume == ResumeMode::best) {
+    const std::filesystem::path best = best_checkpoint_path(directory);
+    std::error_code absent;
+    if (std::filesystem::exists(best, absent)) return LoadedCheckpoint{best, read_checkpoint(best, max_bytes)};
+  }
   auto loaded = read_newest_checkpoint(directory, print_warning, max_bytes);
   if (!loaded && options.resume == ResumeMode::require) {
     fail(ExitCode::no_input, "--resume require: no checkpoint in {}", directory.string());

@@ -106,13 +106,14 @@ Evaluator::PendingBatch Evaluator::pending(const Batch& batch, const Dataset& da
 }
 
 void Evaluator::add_part(Metric& metric, const Dataset& dataset, const Mpi& mpi,
-                         const std::function<void()>& batch_done) {
+                         const std::function<void()>& batch_done, const std::optional<RandomSample>& sample) {
   const bool keeps_records = pass_->keeps_records();
   check(!keeps_records || settings_.repeated.dataset == &dataset, "the evaluator keeps the records of another dataset");
+  check(!keeps_records || !sample, "the evaluator keeps only the records of this rank");
   begin();
   const RecordRange part = part_of(dataset, mpi).records;
   const auto batch_size = static_cast<std::size_t>(settings_.batch_size);
-  BatchLoader loader(dataset, SampleOrder(dataset.size(), 0, false),
+  BatchLoader loader(dataset, SampleOrder(dataset.size(), sample ? sample->seed : 0, sample.has_value()),
                      {.start = part.begin, .global_batch = batch_size, .batch_size = batch_size, .end = part.end},
                      {.thread_count = settings_.decode_threads, .bytes = settings_.prefetch_bytes});
   std::deque<PendingBatch> batches;  // the enqueued batches for which no outputs have been returned yet
@@ -131,16 +132,18 @@ void Evaluator::add_part(Metric& metric, const Dataset& dataset, const Mpi& mpi,
     batches.push_back(pending(batch, dataset));
     add_outputs(Results::due);
     batch_done();
+    if (sample && sample->is_over()) break;
   }
   add_outputs(Results::all);
 }
 
 std::unique_ptr<Metric> Evaluator::evaluate(const MakeMetric& make_metric, const Dataset& dataset, const Mpi& mpi,
-                                            const std::function<void()>& batch_done) {
+                                            const std::function<void()>& batch_done,
+                                            const std::optional<RandomSample>& sample) {
   std::string part;
   mpi.run_on_all([&] {
     const std::unique_ptr<Metric> metric = make_metric();
-    add_part(*metric, dataset, mpi, batch_done);
+    add_part(*metric, dataset, mpi, batch_done, sample);
     part = metric->contents();
   });
   std::unique_ptr<Metric> all = make_metric();

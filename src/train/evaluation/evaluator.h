@@ -31,6 +31,12 @@ struct EvaluatedPart {
 /// Returns the part of the records that this rank evaluates. Each rank has a contiguous part.
 EvaluatedPart part_of(const Dataset& dataset, const Mpi& mpi);
 
+/// Limits an evaluation to a random sample of the records.
+struct RandomSample {
+  std::uint64_t seed = 0;         ///< determines the order of the records
+  std::function<bool()> is_over;  ///< asked after each batch of this rank; true: no further batch
+};
+
 struct EvaluatorSettings {
   std::int64_t batch_size = 1;  ///< records per forward pass
   Arithmetic arithmetic = Arithmetic::fp32;
@@ -70,13 +76,14 @@ class Evaluator {
   /// With test-time augmentation, these are the means of the outputs over the views.
   std::vector<float> outputs(const Batch& batch);
 
-  /// Adds the outputs and targets of all records to a new metric, and returns the metric. The result is equal on all
-  /// ranks. Every rank evaluates its part of the records (part_of), and the parts are merged in rank order. Calls
-  /// `batch_done` after each batch that is enqueued. Collective. Errors: as Dataset::read; failed (an output is not
-  /// finite). All ranks throw together (Mpi::run_on_all).
+  /// Adds the outputs and targets of all records to a new metric and returns the metric. The result is equal on all
+  /// ranks. Every rank evaluates its part_of the records; the parts are merged in rank order. Calls `batch_done` after
+  /// each batch that is enqueued. With a `sample`, each rank evaluates its part of the positions in a random order of
+  /// all records, and the metric contains only the evaluated records. Collective. Errors: as Dataset::read; failed (an
+  /// output is not finite). All ranks throw together (Mpi::run_on_all).
   std::unique_ptr<Metric> evaluate(
       const MakeMetric& make_metric, const Dataset& dataset, const Mpi& mpi,
-      const std::function<void()>& batch_done = [] {});
+      const std::function<void()>& batch_done = [] {}, const std::optional<RandomSample>& sample = std::nullopt);
 
  private:
   /// The data of a batch that the metric needs when the outputs of the batch are computed.
@@ -89,7 +96,8 @@ class Evaluator {
   /// first batch.
   void begin();
   /// Adds this rank's part of the records to `metric`.
-  void add_part(Metric& metric, const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done);
+  void add_part(Metric& metric, const Dataset& dataset, const Mpi& mpi, const std::function<void()>& batch_done,
+                const std::optional<RandomSample>& sample);
   PendingBatch pending(const Batch& batch, const Dataset& dataset) const;
 
   Device& device_;

@@ -76,13 +76,13 @@ class Objective {
   Eigen::Index correct_ = 0;
 };
 
-/// Runs limited-memory BFGS with a backtracking line search. `at`: the start, and later the result.
-void minimize(Objective& objective, Vector& at, const std::function<void()>& heartbeat) {
-  std::deque<std::pair<Vector, Vector>> pairs;  // the last changes of the point, and for each of them the change of the
-                                                // gradient
+/// Limited-memory BFGS with a backtracking line search. `at`: start and result.
+void minimize(Objective& objective, Vector& at, const std::function<void()>& heartbeat,
+              const std::function<bool()>& is_over) {
+  std::deque<std::pair<Vector, Vector>> pairs;  // the last changes of the point, each with the change of the gradient
   Vector gradient;
   double value = objective.value(at, gradient);
-  for (int step = 0; step < most_steps && gradient.norm() > 1e-5; ++step) {
+  for (int step = 0; step < most_steps && gradient.norm() > 1e-5 && (step == 0 || !is_over()); ++step) {
     heartbeat();
     Vector direction = gradient;
     std::vector<double> factors;
@@ -172,7 +172,7 @@ Network without_head(const Network& network) {
 
 LinearClassifier fit_classifier(std::span<const float> features, std::int64_t feature_count,
                                 std::span<const std::int32_t> labels, std::int64_t classes,
-                                const std::function<void()>& heartbeat) {
+                                const std::function<void()>& heartbeat, const std::function<bool()>& is_over) {
   const auto count = static_cast<Eigen::Index>(labels.size());
   const auto is_class = [&](std::int32_t label) { return label >= 0 && label < classes; };
   check(features.size() == labels.size() * static_cast<std::size_t>(feature_count) && !labels.empty() &&
@@ -188,7 +188,7 @@ LinearClassifier fit_classifier(std::span<const float> features, std::int64_t fe
   x *= factor;
   Objective objective(std::move(x), labels, classes);
   Vector at = Vector::Zero(feature_count * classes + classes);
-  minimize(objective, at, heartbeat);
+  minimize(objective, at, heartbeat, is_over);
   LinearClassifier fitted{.weights = std::vector<float>(static_cast<std::size_t>(feature_count * classes)),
                           .biases = std::vector<float>(static_cast<std::size_t>(classes)),
                           .accuracy = objective.accuracy()};
@@ -204,25 +204,36 @@ LinearClassifier fit_classifier(std::span<const float> features, std::int64_t fe
   return fitted;
 }
 
-void fit_head(const Network& network, const TrainOptions& options, const Dataset& records, Tower& tower, const Mpi& mpi,
-              Device& device, int decode_threads, const std::function<void()>& heartbeat) {
-  const auto started = std::chrono::steady_clock::now();
+double fine_tuning_share(double epochs) {
+  constexpr double epochs_for_full_rate = 2.0;
+  const double part = std::clamp(epochs / epochs_for_full_rate, 0.0, 1.0);
+  return part * part;
+}
+
+bool can_fit_head(const Network& network) {
   const OpDescription& head = network.ops.back();
-  const bool is_dense = head.type == &dense_op && head.name == network.output &&
-                        params_of<DenseParams>(head.attributes).biases && !head.inputs.empty();
-  const Network features = is_dense ? without_head(network) : network;
-  const auto note = [&](const std::string& line) {
-    if (mpi.rank() == 0) print_text(STDOUT_FILENO, line + "\n");
-  };
+  return head.type == &dense_op && head.name == network.output && params_of<DenseParams>(head.attributes).biases &&
+         !head.inputs.empty();
+}
+
+std::optional<HeadFit> fit_head(const Network& network, const TrainOptions& options, const Dataset& records,
+                                Tower& tower, const Mpi& mpi, Device& device, int decode_threads,
+                                const std::function<void()>& heartbeat, const std::optional<HeadFitLimits>& limits) {
+  using Clock = std::chrono::steady_clock;
+  const auto started = Clock::now();
+  const OpDescription& head = network.ops.back();
+  if (!can_fit_head(network)) {
+    if (mpi.rank() == 0) print_text(STDOUT_FILENO, "--fit-head has no effect: the last op is no dense layer\n");
+    return std::nullopt;
+  }
+  const Network features = without_head(network);
   const BuiltNetwork built = build_network(features, {1, Arithmetic::fp32, Purpose::evaluation});
   const std::int64_t width = built.graph.shape(built.output).elements_per_sample();
   const std::size_t row_bytes = static_cast<std::size_t>(width + options.task.value.outputs) * sizeof(float);
-  if (!is_dense || records.size() * row_bytes > most_bytes) {
-    return note(is_dense ? "--fit-head has no effect: too many records"
-                         : "--fit-head has no effect: the last op is no dense layer");
-  }
-  EvaluatorSettings settings =
-      evaluator_settings(options, features, device.kind(), part_of(records, mpi), decode_threads);
+  const std::size_t most_records = most_bytes / row_bytes;
+  const bool is_sampled = limits || records.size() > most_records;
+  EvaluatorSettings settings = evaluator_settings(options, features, device.kind(),
+                                                  is_sampled ? EvaluatedPart{} : part_of(records, mpi), decode_threads);
   settings.test_time_augmentation = false;
   Evaluator evaluator(features, settings, device);
   mpi.run_on_all([&] {
@@ -235,13 +246,26 @@ void fit_head(const Network& network, const TrainOptions& options, const Dataset
     evaluator.load(values, TrainedValues::variables);
   });
   evaluator.broadcast_from_first(mpi);
+  std::optional<RandomSample> sample;
+  std::size_t batches = 0;
+  const auto is_over = [&] {
+    ++batches;
+    const std::size_t with_next = (batches + 1) * static_cast<std::size_t>(settings.batch_size);
+    return (limits && Clock::now() >= limits->features) || with_next * mpi.size() > most_records;
+  };
+  if (is_sampled) sample = {options.model.seed, is_over};
+  const auto computed_from = Clock::now();
   const std::unique_ptr<Metric> collected =
-      evaluator.evaluate([&] { return std::make_unique<Collector>(width); }, records, mpi, heartbeat);
+      evaluator.evaluate([&] { return std::make_unique<Collector>(width); }, records, mpi, heartbeat, sample);
   const auto& all = dynamic_cast<const Collector&>(*collected);
+  const std::chrono::duration<double> computed = Clock::now() - computed_from;
+  const auto count = static_cast<std::int64_t>(all.labels().size());
+  HeadFit result{.records = count, .seconds_per_record = computed.count() / static_cast<double>(count)};
+  mpi.broadcast(std::as_writable_bytes(std::span(&result, 1)), 0);
   mpi.run_on_all([&] {
     if (mpi.rank() != 0) return;
-    const LinearClassifier fitted =
-        fit_classifier(all.features(), width, all.labels(), options.task.value.outputs, heartbeat);
+    const LinearClassifier fitted = fit_classifier(all.features(), width, all.labels(), options.task.value.outputs,
+                                                   heartbeat, [&] { return limits && Clock::now() >= limits->fit; });
     const auto are_finite = [](const std::vector<float>& values) {
       return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
     };
@@ -249,11 +273,13 @@ void fit_head(const Network& network, const TrainOptions& options, const Dataset
       return print_text(STDOUT_FILENO, "--fit-head has no effect: the fit found no finite weights\n");
     }
     tower.replace({{head.name + "/weights", fitted.weights}, {head.name + "/biases", fitted.biases}});
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - started;
-    print_text(STDOUT_FILENO, fmt::format("fitted the layer {} in {:.1f} s: accuracy {:.3f} on {} training records\n",
-                                          head.name, spent.count(), fitted.accuracy, records.size()));
+    const std::chrono::duration<double> spent = Clock::now() - started;
+    const std::string of_all = all.labels().size() < records.size() ? fmt::format(" of {}", records.size()) : "";
+    print_text(STDOUT_FILENO, fmt::format("fitted the layer {} in {:.1f} s: accuracy {:.3f} on {}{} training records\n",
+                                          head.name, spent.count(), fitted.accuracy, count, of_all));
   });
   tower.broadcast_from_first();
+  return result;
 }
 
 }  // namespace carillon

@@ -1,7 +1,8 @@
-// Head fit (--fit-head): before a fine-tuning, fits the last layer to the outputs of the other layers, which do not
-// change during the fit. The other layers compute their outputs once for each training record, so the fit takes about
-// as long as half an epoch. A training from trained weights then begins with a good last layer, and its gradients do
-// not destroy the other layers.
+// Head fit: before a fine-tuning, fits the last layer to the outputs of all other layers, which do not change
+// (--fit-head). The other layers compute their outputs once for each training record, so the fit costs about as much as
+// half an epoch. With --time-budget, the fit ends after about half of the time, and may use only a random sample of the
+// records. A training from trained weights then begins with a good last layer, and its gradients do not destroy
+// the other layers.
 //
 // The fit minimises the sum of the mean cross-entropy and an L2 penalty by L-BFGS. The features are standardised. The
 // fit uses no random numbers. Sources: Kumar et al., "Fine-tuning can distort pretrained features and underperform
@@ -9,8 +10,10 @@
 // large scale optimization", 1989.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,15 +33,38 @@ struct LinearClassifier {
 };
 
 /// Fits a classifier. `features`: [samples, feature_count], row-major. `labels`: 0 to classes - 1. Calls `heartbeat`
-/// regularly.
-LinearClassifier fit_classifier(std::span<const float> features, std::int64_t feature_count,
-                                std::span<const std::int32_t> labels, std::int64_t classes,
-                                const std::function<void()>& heartbeat);
+/// regularly. After a call of `is_over` that returns true, returns the best classifier so far.
+LinearClassifier fit_classifier(
+    std::span<const float> features, std::int64_t feature_count, std::span<const std::int32_t> labels,
+    std::int64_t classes, const std::function<void()>& heartbeat,
+    const std::function<bool()>& is_over = [] { return false; });
 
-/// Fits the last layer of the tower's network to the records and prints a line on rank 0. Does nothing if the last op
-/// is not a dense layer with biases, or if the features would need too much memory. Collective. Errors: as
+/// When the parts of a head fit end at the latest. Each part makes at least one step.
+struct HeadFitLimits {
+  std::chrono::steady_clock::time_point features;  ///< the outputs of the other layers
+  std::chrono::steady_clock::time_point fit;
+};
+
+struct HeadFit {
+  std::int64_t records = 0;         ///< records of the fit
+  double seconds_per_record = 0.0;  ///< on all ranks together, for the outputs of the other layers; equal on all ranks
+};
+
+/// The factor of the learning rate of a training of `epochs` passes over the records after a head fit. At the full
+/// rate, the first passes make the network worse than the head fit, and only later passes make up for it. Therefore a
+/// short training has a low rate: 1 from two epochs on, otherwise (epochs / 2)^2. Measurements:
+/// docs/lab-notes/2026-11-30-fine-tuning-rates.md.
+double fine_tuning_share(double epochs);
+
+/// True if the last op of the network is a dense layer with biases, which fit_head can fit.
+bool can_fit_head(const Network& network);
+
+/// Fits the last layer of the tower's network to the records and prints a line on rank 0. Does nothing and returns
+/// nullopt if !can_fit_head(network). With `limits`, uses a random sample of the records, as large as the time permits.
+/// Also uses a random sample if the features of all records would need too much memory. Collective. Errors: as
 /// Evaluator::evaluate. `network`: the tower's network for the images of `records`.
-void fit_head(const Network& network, const TrainOptions& options, const Dataset& records, Tower& tower, const Mpi& mpi,
-              Device& device, int decode_threads, const std::function<void()>& heartbeat);
+std::optional<HeadFit> fit_head(const Network& network, const TrainOptions& options, const Dataset& records,
+                                Tower& tower, const Mpi& mpi, Device& device, int decode_threads,
+                                const std::function<void()>& heartbeat, const std::optional<HeadFitLimits>& limits);
 
 }  // namespace carillon

@@ -14,9 +14,10 @@ double in_steps(const PhaseSeconds& spent) { return spent.data + spent.training;
 }  // namespace
 
 Pace::Pace(double seconds, std::int64_t schedule_steps, std::int64_t first_step,
-           const std::optional<PacePoint>& resumed)
+           const std::optional<PacePoint>& resumed, double evaluation_steps)
     : seconds_(seconds),
       used_before_(resumed ? resumed->seconds : 0.0),
+      evaluation_steps_(evaluation_steps),
       schedule_steps_(schedule_steps),
       first_step_(first_step),
       due_(first_step + first_check),
@@ -48,9 +49,10 @@ std::int64_t Pace::schedule_step(std::int64_t step) const {
 std::int64_t Pace::fitting_steps(std::int64_t step, const PhaseSeconds& spent, std::int64_t evaluations,
                                  std::int64_t eval_every) const {
   double of_step = (in_steps(spent) - in_steps(spent_)) / static_cast<double>(step - point_.step);
-  const double evaluation = evaluations > 0 ? spent.evaluation / static_cast<double>(evaluations) : 0.0;
+  const double evaluation =
+      evaluations > 0 ? spent.evaluation / static_cast<double>(evaluations) : of_step * evaluation_steps_;
   if (eval_every > 0) of_step += evaluation / static_cast<double>(eval_every);
-  const double left = seconds_ - used_before_ - spent.total() - evaluation;
+  const double left = seconds_left(spent) - evaluation;
   return static_cast<std::int64_t>(std::clamp(left / std::max(of_step, 1e-9), 1.0, 1e15));
 }
 

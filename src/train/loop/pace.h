@@ -20,15 +20,22 @@ class Pace {
   /// `resumed`: the last point of an earlier start of the run; nullopt: there is none. If that start had another
   /// budget, the run continues at the position in the schedule that it would have if its budget had always been
   /// `seconds`. Therefore a larger budget continues a run that has ended, at a higher learning rate.
-  Pace(double seconds, std::int64_t schedule_steps, std::int64_t first_step, const std::optional<PacePoint>& resumed);
+  /// `evaluation_steps`: estimated time of an evaluation, in times of a step; used until an evaluation has been
+  /// measured.
+  Pace(double seconds, std::int64_t schedule_steps, std::int64_t first_step, const std::optional<PacePoint>& resumed,
+       double evaluation_steps = 0.0);
 
-  /// Returns the position of the update `step` in the schedule.
+  /// Begins the schedule at the position `schedule_step`. Call it before the first step of a run that does not resume.
+  void start_at(double schedule_step) { point_.schedule_step = schedule_step; }
+  /// Position of the update `step` in the schedule.
   std::int64_t schedule_step(std::int64_t step) const;
   const PacePoint& point() const { return point_; }
   /// True if `replan` must be called before `step`. This happens after the first few steps, and then less and less
   /// often.
   bool is_due(std::int64_t step) const { return step >= due_ && step < point_.last_step; }
 
+  /// The seconds of the budget that are left; negative: the time is over. `spent`: times since this start of the run.
+  double seconds_left(const PhaseSeconds& spent) const { return seconds_ - used_before_ - spent.total(); }
   /// Returns the number of further steps that fit into the rest of the time, at least one. The result leaves time for
   /// the evaluations between these steps and at the end. `spent`: times since this start of the run. `evaluations`:
   /// number of evaluations in `spent`. `eval_every`: steps between evaluations; 0: none. Assumes that a step will take
@@ -41,7 +48,8 @@ class Pace {
  private:
   double position(std::int64_t step) const;
 
-  double seconds_, used_before_;  ///< used_before_: seconds that earlier starts used
+  double seconds_, used_before_;  ///< used_before_: seconds used by earlier starts
+  double evaluation_steps_;
   std::int64_t schedule_steps_, first_step_, due_;
   PacePoint point_;
   PhaseSeconds spent_;  ///< times from this start of the run to its last plan

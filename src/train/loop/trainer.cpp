@@ -16,7 +16,6 @@
 #include "src/train/control/agreement.h"
 #include "src/train/diagnosis/replay.h"
 #include "src/train/diagnosis/replica_checks.h"
-#include "src/train/loop/head_fit.h"
 #include "src/train/loop/training_setup.h"
 
 namespace carillon {
@@ -57,7 +56,8 @@ ExitCode Trainer::run() {
   const RunStart start = start_or_resume(options_.checkpoint, options_.model, dataset(), description_, *tower_, mpi_);
   position_ = start.position;
   if (options_.optimizer.time_budget > 0.0 && options_.optimizer.trains()) {
-    pace_.emplace(options_.optimizer.time_budget, options_.optimizer.max_steps, position_.step, start.pace);
+    pace_.emplace(options_.optimizer.time_budget, options_.optimizer.max_steps, position_.step, start.pace,
+                  evaluation_steps());
     options_.optimizer.max_steps = pace_->point().last_step;
   }
   if (options_.checkpoint.fit_head && !position_.resumed && options_.optimizer.trains()) fit_last_layer();
@@ -120,7 +120,7 @@ ExitCode Trainer::run_from_position() {
   if (!lacks_evaluation_alone) {
     checkpoints_->check_space(max_steps - position_.step, !options_.data.eval_files.empty(), *tower_);
   }
-  log_.open(position_.step);  // no check may follow, because with --fresh this removes the earlier run
+  log_.open(position_.step);  // may remove checkpoints of the earlier run: no check may follow
   if (before_ && plan_step(before_->step, options_).logs) {
     log_.complete(*before_, optimizer_.learning_rate.rate(schedule_step(before_->step)));
   }
@@ -167,8 +167,18 @@ void Trainer::fit_last_layer() {
                                         .cache = options_.data.cache,
                                         .heartbeat = [this] { stall_detector_.heartbeat(); }},
                                        mpi_);
-  fit_head(network_for_images(options_, records.image_shape(), found_), options_, records, *tower_, mpi_, device_,
-           decode_threads(), [this] { stall_detector_.heartbeat(); });
+  std::optional<HeadFitLimits> limits;
+  if (pace_) {
+    // The rest of the time is for the steps. A part of the features is enough for a good last layer.
+    constexpr double features_share = 1.0 / 3.0, fit_share = 1.0 / 2.0;
+    const auto after = [&, left = std::max(0.0, pace_->seconds_left(phases_.seconds()))](double share) {
+      return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(share * left));
+    };
+    limits = {.features = after(features_share), .fit = after(fit_share)};
+  }
+  head_fit_ = fit_head(
+      network_for_images(options_, records.image_shape(), found_), options_, records, *tower_, mpi_, device_,
+      decode_threads(), [this] { stall_detector_.heartbeat(); }, limits);
 }
 
 void Trainer::open_data() {
@@ -218,12 +228,14 @@ ExitCode Trainer::train() {
   describe_data();
   log_.start_clock();
   checkpoints_->start_clock();
-  if (pace_) log_.log_pace(pace_->point());
+  if (head_fit_) log_.log_head_fit(position_.step, head_fit_->records);
+  if (pace_) begin_pace();
   // The host thread of a GPU does not wait while the GPU waits for other ranks, so its work time does not reveal
   // stragglers.
   if (mpi_.size() > 1 && device_.kind() == DeviceKind::cpu) rank_times_.emplace(mpi_, stall_detector_, position_.step);
   // Resuming dropped all log lines from this step on, so the evaluation of this step is repeated.
   if (position_.resumed && eval_dataset_) evaluate();
+  if (evaluates_head()) evaluate();
   if (options_.faults.audit > 0) audit_.emplace(*tower_, device_, mpi_, [this] { stall_detector_.heartbeat(); });
   while (position_.step < options_.optimizer.max_steps && !ends_early()) {
     if (pace_ && pace_->is_due(position_.step)) replan();
@@ -348,6 +360,63 @@ void Trainer::check_total_loss(const StepResult& result) {
 
 std::int64_t Trainer::schedule_step(std::int64_t step) const { return pace_ ? pace_->schedule_step(step) : step; }
 
+double Trainer::evaluation_steps() const {
+  if (!eval_dataset_) return 0.0;
+  constexpr double forward_share = 0.5, views = 6.0;  // shares of a step's time per sample
+  const double samples =
+      static_cast<double>(eval_dataset_->size()) * (options_.data.test_time_augmentation ? views : 1.0);
+  return forward_share * samples / static_cast<double>(global_batch());
+}
+
+void Trainer::begin_pace() {
+  constexpr double fewest_passes = 1.0;
+  const PhaseSeconds spent = phases_.seconds();
+  std::array<double, 1> left{pace_->seconds_left(spent)};
+  mpi_.broadcast(std::as_writable_bytes(std::span(left)), 0);
+  bool ends = left[0] <= 0.0;
+  if (head_fit_) {
+    const double passes = passes_within(left[0]);
+    ends = ends || passes < fewest_passes;
+    pace_->start_at(schedule_start(ends ? 0.0 : fine_tuning_share(passes)));
+    if (ends) log_.print("the time suffices for less than one pass over the records: the run ends after the fit");
+  }
+  if (ends) {
+    pace_->replan(position_.step, 1, spent);
+    options_.optimizer.max_steps = pace_->point().last_step;
+  }
+  log_.log_pace(pace_->point());
+}
+
+double Trainer::passes_within(double seconds) const {
+  constexpr double forward_share = 0.5, share_of_steps = 0.8;  // the other time is for evaluations
+  const double pass = head_fit_->seconds_per_record / forward_share * static_cast<double>(dataset()->size());
+  return share_of_steps * seconds / pass;
+}
+
+double Trainer::schedule_start(double share) const {
+  if (share == 1.0) return 0.0;
+  // The last position with at least this share of the highest rate. All usual schedules fall after their warm-up.
+  constexpr std::int64_t positions = 1000;
+  const double last = static_cast<double>(options_.optimizer.max_steps - 1);
+  const auto position = [&](std::int64_t i) { return last * static_cast<double>(i) / positions; };
+  const auto rate = [&](std::int64_t i) { return optimizer_.learning_rate.rate(std::llround(position(i))); };
+  double highest = 0.0;
+  for (std::int64_t i = 0; i <= positions; ++i) highest = std::max(highest, static_cast<double>(rate(i)));
+  std::int64_t found = positions;
+  while (found > 0 && static_cast<double>(rate(found)) < share * highest) --found;
+  return position(found);
+}
+
+bool Trainer::evaluates_head() const {
+  if (!head_fit_ || !eval_dataset_) return false;
+  if (!pace_) return true;
+  constexpr double most_share = 0.2;
+  const double seconds = head_fit_->seconds_per_record * static_cast<double>(eval_dataset_->size());
+  std::uint8_t evaluates = seconds <= most_share * pace_->seconds_left(phases_.seconds()) ? 1 : 0;
+  mpi_.broadcast(std::as_writable_bytes(std::span(&evaluates, 1)), 0);
+  return evaluates != 0;
+}
+
 void Trainer::replan() {
   take_results(Results::all);  // takes the results of all steps before the new plan
   const PhaseSeconds spent = phases_.seconds();
@@ -393,6 +462,10 @@ void Trainer::evaluate() {
   // evaluations must not change its result.
   const bool is_planned = evaluates_after(position_.step, options_);
   if (is_planned) patience_.add({position_.step, score});
+  if (head_fit_ && position_.step == 0) {
+    // The steps may make the network worse than the fit of its last layer.
+    return checkpoints_->keep_if_best(position_, score, *tower_);
+  }
   if (!is_planned && position_.step < options_.optimizer.max_steps) return;
   has_reached_ = score_.reaches_target(score);
   if (has_reached_) log_.print(target_line(position_.step, score, options_.task.stop_at_accuracy, phases_.seconds()));

@@ -23,6 +23,7 @@
 #include "src/train/diagnosis/replica_checks.h"
 #include "src/train/evaluation/evaluator.h"
 #include "src/train/input/records.h"
+#include "src/train/loop/head_fit.h"
 #include "src/train/loop/pace.h"
 #include "src/train/loop/run_times.h"
 #include "src/train/loop/step_plan.h"
@@ -89,6 +90,19 @@ class Trainer {
   void evaluate();
   /// Position of the update `step` in the schedule of the learning rate.
   std::int64_t schedule_step(std::int64_t step) const;
+  /// The estimated time of an evaluation, in times of a step.
+  double evaluation_steps() const;
+  /// Logs the first plan. If --time-budget is over already, plans a single step. After a head fit, a short run begins
+  /// at a later position in its schedule, with a lower rate. If the time suffices for less than one pass over the
+  /// records, the steps would only make the network worse: then plans a single step at the lowest rate. Collective.
+  void begin_pace();
+  /// The passes over the records for which `seconds` suffice, at the speed of the head fit.
+  double passes_within(double seconds) const;
+  /// The last position in the schedule at which the rate is at least `share` times the highest rate.
+  double schedule_start(double share) const;
+  /// Whether the state after the head fit is evaluated. With --time-budget, only if the evaluation takes a small part
+  /// of the rest of the time. Collective.
+  bool evaluates_head() const;
   /// Fits the rest of the run into --time-budget. Collective.
   void replan();
   void save();
@@ -128,6 +142,7 @@ class Trainer {
 
   RunPosition position_;
   std::optional<Pace> pace_;                      ///< only with --time-budget
+  std::optional<HeadFit> head_fit_;               ///< only if --fit-head had an effect in this process
   std::int64_t evaluations_ = 0;                  ///< number of evaluations by this process
   std::optional<StepResult> before_;              ///< the losses of RunStart::before
   std::optional<LastStepSaver> last_step_saver_;  ///< on a CPU, from the first step on; uses the members above

@@ -138,8 +138,14 @@ void TrainingLog::open(std::int64_t first_step) {
     if (!writer_) return;
     const TrainOptions& options = writer_->options;
     writer_->first_step = first_step;
-    if (options.checkpoint.fresh) remove_run_files(options.checkpoint.train_dir);
-    writer_->log.emplace(options.checkpoint.train_dir,
+    const CheckpointOptions& checkpoint = options.checkpoint;
+    if (checkpoint.fresh) remove_run_files(checkpoint.train_dir);
+    // A write may fail, for example if the disk is full. So the checkpoint is complete before anything is replaced.
+    const bool from_best = checkpoint.resume == ResumeMode::best;
+    if (from_best) save_best_as_checkpoint(checkpoint.train_dir, first_step);
+    if (checkpoint.begins_plan) begin_next_plan(checkpoint.train_dir);
+    if (from_best) remove_later_checkpoints(checkpoint.train_dir, first_step);
+    writer_->log.emplace(checkpoint.train_dir,
                          RunLogSettings{.names_layers = options.logging.summary_style == SummaryStyle::layers,
                                         .loss_name = options.task.value.loss_name,
                                         .prints_l2_apart = !options.logging.as_reference,
@@ -196,6 +202,7 @@ void TrainingLog::count_step(double data_wait_seconds) {
 void TrainingLog::count_result(const StepResult& result) {
   if (!writer_) return;
   writer_->clock.end_step(result.reduce_seconds, result.finished);
+  if (writer_->options.optimizer.time_budget > 0.0) return;  // the budget limits the duration
   const std::int64_t left = writer_->options.optimizer.max_steps - result.step - 1;
   const std::optional<std::string> notice = writer_->duration_notice.end_step(result.finished, left);
   if (notice) writer_->log->console().print(*notice);
@@ -259,9 +266,13 @@ void TrainingLog::log_pace(const PacePoint& point) {
   if (writer_) writer_->log->pace(point);
 }
 
+void TrainingLog::log_head_fit(std::int64_t step, std::int64_t records) {
+  if (writer_) writer_->log->head_fit(step, records);
+}
+
 void TrainingLog::log_evaluation(std::int64_t step, const Metric& metric, Clock::duration spent) {
   if (!writer_) return;
-  writer_->log->evaluation(step, metric);
+  writer_->log->evaluation(step, metric, std::chrono::duration<double>(spent).count());
   const Score score = writer_->score.of(metric);
   if (!writer_->best || writer_->score.is_better(score, writer_->best->score)) writer_->best = {step, score};
   writer_->clock.exclude(spent);

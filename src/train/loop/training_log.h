@@ -55,7 +55,8 @@ class TrainingLog {
   TrainingLog& operator=(const TrainingLog&) = delete;
 
   /// Opens the logs in the train directory, which must exist, for the steps from `first_step` on. With --fresh, first
-  /// removes the files of earlier runs. Collective. Errors: io.
+  /// removes the files of earlier runs; with --resume best, the checkpoints after `first_step`. The next plan becomes
+  /// the plan if the run belongs to it. Collective. Errors: io; as save_best_as_checkpoint.
   void open(std::int64_t first_step);
   /// If metrics.jsonl has no line for the last step before this run, adds this line without times. The line is missing
   /// if rank 0 ended before it logged the step. Requires `open`.
@@ -84,6 +85,8 @@ class TrainingLog {
   void show_progress(const StepResult& latest, const std::vector<std::string>& captured_nodes);
   /// Logs a new end of a run with --time-budget.
   void log_pace(const PacePoint& point);
+  /// Logs the number of records of a head fit before `step`.
+  void log_head_fit(std::int64_t step, std::int64_t records);
   /// Logs an evaluation. `spent`, the duration of the evaluation, does not count as step time.
   void log_evaluation(std::int64_t step, const Metric& metric, Clock::duration spent);
 

@@ -15,23 +15,6 @@
 namespace carillon {
 namespace {
 
-/// Returns the seconds since the object was constructed.
-class Stopwatch {
- public:
-  explicit Stopwatch(clockid_t clock) : clock_(clock), start_(now()) {}
-  double seconds() const { return now() - start_; }
-
- private:
-  double now() const {
-    timespec time{};
-    ::clock_gettime(clock_, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-  }
-
-  clockid_t clock_;
-  double start_;
-};
-
 /// Samples of noise, all with the target 0.
 class NoiseBatch {
  public:

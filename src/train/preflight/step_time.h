@@ -15,6 +15,23 @@
 
 namespace carillon {
 
+/// Seconds since its construction.
+class Stopwatch {
+ public:
+  explicit Stopwatch(clockid_t clock) : clock_(clock), start_(now()) {}
+  double seconds() const { return now() - start_; }
+
+ private:
+  double now() const {
+    timespec time{};
+    ::clock_gettime(clock_, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+
+  clockid_t clock_;
+  double start_;
+};
+
 struct StepTimeSettings {
   NetworkSettings network;  ///< must have at least `image` and `outputs`; `record_count` is not needed
   Task task;                ///< must have `network.outputs` outputs

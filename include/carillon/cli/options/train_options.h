@@ -221,17 +221,19 @@ struct DeviceOptions {
 
 // CheckpointOptions: the train directory, the initial state of a run, and when the run saves and stops.
 
-/// When a run continues from the newest checkpoint of its train directory.
+/// Whether and from which checkpoint of its train directory a run continues.
 enum class ResumeMode {
-  automatic,  ///< resume if the directory has a checkpoint, otherwise start from the beginning
-  never,      ///< never resume: refuse a train directory that has a checkpoint
-  require     ///< always resume: refuse a train directory that has no checkpoint
+  automatic,  ///< from the newest checkpoint, if the directory has one
+  never,      ///< refuse a train directory with a checkpoint
+  require,    ///< from the newest checkpoint; refuse a train directory without one
+  best        ///< from best.ckpt.h5; later checkpoints are removed. Without best.ckpt.h5: as `automatic`
 };
 
 struct CheckpointOptions {
   std::string train_dir;  ///< directory for checkpoints and logs
   ResumeMode resume = ResumeMode::automatic;
   bool fresh = false;                     ///< remove checkpoints and logs from train_dir first
+  bool begins_plan = false;               ///< --config is the next plan of `carillon train`; not an option
   std::string init_from;                  ///< checkpoint, train directory or *.safetensors with initial variables
   std::vector<std::string> init_exclude;  ///< patterns of variables and buffers that keep their own initial values
                                           ///< instead of values from init_from
