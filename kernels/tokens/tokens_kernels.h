@@ -26,8 +26,8 @@ struct EmbedTokensForward {
   }
 };
 
-/// Computes the gradients of the class token and the positions. For each pack of a sample, this is the sum of dy over
-/// the samples.
+/// Computes the gradients of the class token and the positions. The gradient of a pack (neighbouring elements) is the
+/// sum of dy at this place over all samples.
 template <typename T, int n>
 struct EmbedTokensSums {
   static constexpr int samples_at_once = 16;  ///< number of values that are loaded before the first one is added

@@ -168,7 +168,7 @@ class HeaderParser {
     return entry;
   }
 
-  /// Sorts the entries by position, and checks that they fill the data.
+  /// Sorts the entries by position, and checks that they cover the data without gaps and overlaps.
   void check_places(std::vector<SafetensorsEntry>& entries) const {
     std::ranges::sort(entries, [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
       return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);

@@ -38,9 +38,9 @@ void remove_unread(Graph& graph, std::span<const Value> results);
 void fuse_additions(Graph& graph, DeviceKind device, std::span<const Value> results);
 
 /// Fuses activations into neighbouring ops (OpTraits::with_relu_before, with_activation). A ReLU is fused into the next
-/// op if that op is the only reader of the ReLU, and if the ReLU is cheaper there. For example, the output of max_pool
-/// has fewer elements than its input, and a ReLU after the pooling gives the same values and gradients. Otherwise the
-/// activation is fused into the op before it.
+/// op if that op is the only reader of the ReLU, and if the ReLU is cheaper there. For example, a ReLU after max_pool
+/// gives the same values and gradients as a ReLU before it, and has fewer elements. Otherwise the activation is fused
+/// into the op before it.
 void fuse_activations(Graph& graph, std::span<const Value> results);
 
 /// For a GPU: moves the biases of an op to its only reader, if the output of the reader has fewer elements. For

@@ -1,4 +1,4 @@
-// Folds nodes of layers: products of matrices, batch norms of weights, and replacements of elements.
+// Folds nodes whose inputs are constants: products of matrices, batch norms, and replacements of elements.
 #include <cmath>
 
 #include "src/onnx/constant_folding.h"

@@ -158,7 +158,8 @@ void Importer::find_needed() {
   }
 }
 
-/// Checks that an op exists for each needed node that depends on the images. The message lists the other operators.
+/// Checks that an op exists for each node that the output needs and that depends on the images. The message lists the
+/// other operators.
 void Importer::check_operators() const {
   std::set<std::string> variable{source_.file.input()};
   std::map<std::string, std::vector<std::string>> unsupported;

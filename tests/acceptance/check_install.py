@@ -130,7 +130,7 @@ def _completes(prefix):
         "an option's name": (("mnist_train", "--micro"), ["--micro-batch"]),
         "a choice": (("mnist_train", "--device", "c"), ["cpu", "cuda"]),
         "a choice after =": (("mnist_train", "--model", "=", "le"), ["lenet"]),
-        "a choice directly after =": (("image_train", "--preprocessing", "="), ["torchvision", "inception", "tensorflow"]),
+        "a choice directly after =": (("image_train", "--preprocessing", "="), ["torchvision", "inception", "clip", "unit", "bytes", "tensorflow"]),
         "a command": (("checkpoint_tool", "e"), ["export-npz", "export"]),
         "an option of a tool": (("tfrecord_convert", "images", "--resi"), ["--resize-shorter"]),
         "nothing, if files are expected": (("mnist_train", "--data", "x"), []),

@@ -108,8 +108,8 @@ TEST_F(PictureCache, PicturesWithOtherTimesOrInAnotherFolderAreRecognisedByTheir
   const Conversion conversion{data(), {"--validation-share", "0.25"}};
   ASSERT_TRUE(convert_if_changed(moved, conversion, FolderLock(data()), tfrecord_convert));
   EXPECT_TRUE(is_marked());
-  // If the pictures have the same contents as the pictures at the former path, the records also hold the conversion of
-  // these pictures.
+  // The records also suit pictures that were moved: the pictures at the new path have the contents of the converted
+  // pictures.
   EXPECT_FALSE(holds_conversion({before.path, before.fingerprint, ""}, conversion));
   EXPECT_TRUE(holds_conversion({before.path, before.fingerprint, moved.contents}, conversion));
 }

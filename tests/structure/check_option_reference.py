@@ -35,7 +35,7 @@ This page lists all options of all programs. It is generated from the programs:
 tests/structure/check_option_reference.py build/bin >docs/user-guide/option-reference.md
 ```
 
-- `N` stands for an integer and `X` for a number. An option without such a word is a flag.
+- `N` stands for an integer and `X` for a number. An option without `N`, `X` or another placeholder is a flag.
 - Program names in parentheses say which programs have an option. All programs of the section have the other options.
 
 These rules hold for the training programs, the evaluation programs and `carillon_predict`:

@@ -46,8 +46,8 @@ class RunEnd {
 
   // The main thread calls the next two functions about ten times a second in each wait.
   /// Acts if another rank ends the run. As long as the process of that rank runs, this function returns. After that
-  /// process has ended, this function exits. If no rank has saved until then, the lowest rank saves and exits, and the
-  /// other ranks return.
+  /// process has ended, this function exits, except if no rank has saved a checkpoint by then. In this case the rank
+  /// with the lowest number saves and exits, and on the other ranks this function returns.
   void follow() const;
   /// Ends the run if one of `ranks` is on this host and has ended, or if the launcher ends the run. Errors: lost_rank
   /// (only without StallDetectorSettings::print).

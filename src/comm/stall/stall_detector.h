@@ -1,12 +1,12 @@
 // StallDetector: ends a run in which a rank hangs, and names that rank, its phase and its step.
 //
 // Each rank writes its phase and step to a table in shared memory of its host (HeartbeatTable). A rank has a heartbeat
-// when it enters a phase, about ten times a second in a wait, when a wait ends, and when a long phase calls
-// `heartbeat`. A rank that waits for other ranks reads the table. A rank has stalled if it has had no heartbeat for
-// longer than the limit and does not itself wait for other ranks. The wait then throws an Error that names the stalled
-// rank. One rank per host prints the error and ends the run. The other ranks wait for this rank to end the run, and
-// exit on their own if this takes too long. If a rank hangs without waiting for peers, for example in the file system
-// or on the GPU, the detector's thread ends that rank.
+// when it enters a phase, when a wait ends, and when a long phase calls `heartbeat`. In a wait, it has about ten
+// heartbeats a second. A rank that waits for other ranks reads the table. A rank has stalled if it has had no heartbeat
+// for longer than the limit and does not itself wait for other ranks. The wait then throws an Error that names the
+// stalled rank. One rank per host prints the error and ends the run. The other ranks wait for this rank to end the run,
+// and exit on their own if this takes too long. If a rank hangs without waiting for peers, for example in the file
+// system or on the GPU, the detector's thread ends that rank.
 //
 // A slow rank with heartbeats never counts as stalled. Time in which the reading process itself did not run (a
 // suspended job) does not count. A rank does not know the heartbeats of other hosts. If all ranks for which it waits
@@ -47,8 +47,8 @@ struct RankActivity {
 };
 
 struct StallDetectorSettings {
-  /// Longest time without a heartbeat in the phases data and compute. The limit is 12 times as long in the phase start,
-  /// and 4 times as long in all other phases. Infinity: no limit.
+  /// Longest time without a heartbeat in the phases `data` and `compute`. The limit of the phase `start` is 12 times as
+  /// long. The limit of all other phases is 4 times as long. Infinity: no limit.
   double stall_seconds = std::numeric_limits<double>::infinity();
   /// If the main thread of this process hangs, end the process after 1.25 times the limit.
   bool ends_own_stall = true;

@@ -153,8 +153,9 @@ struct StepRingForm {
   std::uint32_t capacity() const { return block * blocks; }
 };
 
-/// Makes the ring for steps with this batch and with `passes` micro-batches (input_stage_slots). Limits the steps per
-/// block so that the staging memory for images stays small and a captured block has at most 16 passes.
+/// Makes the ring of input slots (input_stage_slots). Each step has `batch_size` samples in `passes` micro-batches.
+/// Limits the steps per block so that the staging memory for images stays small and a captured block has at most 16
+/// passes.
 StepRingForm ring_form(std::size_t batch_size, std::size_t image_bytes, std::uint32_t passes = 1);
 /// Makes the ring with `slots` slots.
 StepRingForm ring_of(std::uint32_t slots);
