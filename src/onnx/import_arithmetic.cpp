@@ -108,14 +108,14 @@ struct Operands {
   Value a, b;
   std::vector<int> order;
   Extents shape;
-  BatchInFile batch = BatchInFile::own_axis;
+  BatchInFile batch = BatchInFile::separate;
 };
 
 Operands operands(Importer& importer, const OnnxNode& node, const Placed& given_a, const Placed& given_b) {
   const Placed a = importer.with_batch(node, given_a, given_b), b = importer.with_batch(node, given_b, given_a);
   if (a.rank() != b.rank()) importer.refuse(node, "has inputs with different numbers of axes, which is not supported");
-  if (a.batch_axis() != b.batch_axis()) importer.refuse(node, "does not keep the batch");
-  Operands both{a.value, b.value, {}, a.shape, a.merges_batch() ? a.batch : b.batch};
+  if (!a.has_batch_of(b)) importer.refuse(node, "does not keep the batch");
+  Operands both{a.value, b.value, {}, a.shape, a.batch};
   for (std::size_t i = 0; i < a.rank(); ++i) {
     if (a.shape[i] != b.shape[i] && a.shape[i] != 1 && b.shape[i] != 1)
       importer.refuse(node, "has inputs of different shapes");
@@ -163,7 +163,7 @@ std::optional<int> axis_of(const Placed& x, const OnnxArray& constant) {
   std::optional<int> axis;
   for (std::size_t i = 0; i < rank; ++i) {
     if (constant.shape[i] == 1) continue;
-    if (axis || rank > x.rank()) return std::nullopt;
+    if (axis || rank > x.file_rank()) return std::nullopt;
     axis = static_cast<int>(x.rank() - rank + i);
     if (x.shape[static_cast<std::size_t>(*axis)] != constant.shape[i]) return std::nullopt;
   }
@@ -173,7 +173,7 @@ std::optional<int> axis_of(const Placed& x, const OnnxArray& constant) {
 /// Whether the array has several elements on an axis on which `x` has one.
 bool extends(const OnnxArray& values, const Placed& x) {
   const std::size_t rank = values.shape.size();
-  if (rank > x.rank()) return true;
+  if (rank > x.file_rank()) return true;
   for (std::size_t i = 0; i < rank; ++i) {
     const std::size_t own = x.rank() - rank + i;
     if (values.shape[i] != 1 && !x.is_batch(own) && x.axes[own] < 0) return true;
@@ -187,7 +187,7 @@ void combine_with(Importer& importer, const OnnxNode& node, const Placed& x, con
   if (extends(values, x) || !x.is_batch(0))
     return combine<builder>(importer, node, x, importer.parameter(node, values));
   Placed other = importer.variable(node, values, x.rank(), stored_order(x));
-  if (x.lacks_batch()) other.batch = BatchInFile::absent;
+  other.batch = x.batch;
   combine<builder>(importer, node, x, other);
 }
 

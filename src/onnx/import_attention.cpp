@@ -154,7 +154,7 @@ bool are_heads(const View& view, const AttentionShape& shape, std::int64_t row) 
 
 std::optional<Placed> Importer::fused_attention(const OnnxNode& node, const Placed& probabilities, const Placed& v) {
   if (probabilities.rank() != 4 || stored_order(probabilities) != ascending(4) || v.axes[0] != 0 ||
-      v.batch != BatchInFile::own_axis)
+      v.batch != BatchInFile::separate)
     return std::nullopt;
   const auto producer = [this](Value value) {
     const int op = graph_.values()[value.index].producer;

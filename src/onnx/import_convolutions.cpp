@@ -1,6 +1,7 @@
 // Imports ONNX's convolutions.
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "kernels/conv2d/conv2d.h"
 #include "kernels/dense/dense.h"
@@ -15,7 +16,9 @@ namespace {
 std::vector<float> filters_of(const OnnxArray& weights) {
   std::vector<float> values;
   values.reserve(weights.floats.size());
-  const std::int64_t out = weights.shape[0], in = weights.shape[1], area = weights.element_count() / (out * in);
+  const std::int64_t out = weights.shape[0], in = weights.shape[1],
+                     area = std::accumulate(weights.shape.begin() + 2, weights.shape.end(), std::int64_t{1},
+                                            std::multiplies<>());
   for (std::int64_t at = 0; at < area; ++at) {
     for (std::int64_t i = 0; i < in; ++i) {
       for (std::int64_t o = 0; o < out; ++o)
@@ -135,6 +138,7 @@ Placed convolved_parts(Importer& importer, const OnnxNode& node, const Placed& x
 void add_conv(Importer& importer, const OnnxNode& node) {
   Placed x = importer.input(node);
   OnnxConstant weights = importer.floats(node, 1);
+  if (weights->element_count() < 1) importer.refuse(node, "has filters without elements");
   if (x.rank() == 5 && !x.merges_batch()) return add_conv_of_volumes(importer, node, weights);
   const bool are_rows = x.file_rank() == 3 && weights->shape.size() == 3;
   if (are_rows) {

@@ -1,5 +1,5 @@
-// Imports ONNX's operators that read elements by constant indices or repeat them: Expand, Gather, Resize, ScatterND and
-// Tile.
+// Imports ONNX's operators that read elements by constant indices or repeat them: Expand, Gather, GatherND, Resize,
+// ScatterND and Tile.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -90,6 +90,7 @@ void add_gather_nd(Importer& importer, const OnnxNode& node) {
   }
   const std::size_t first = 1;  // axis 0 of x.shape is the batch
   Placed y = gathered_axis(importer, node, importer.reshaped(node, x, joined), first, {.indices = places});
+  if (indices->shape.size() == 1) y = importer.without_axis(node, y, first);
   if (indices->shape.size() > 2)
     y = with_divided_axis(importer, node, y, first, Extents(indices->shape.begin(), indices->shape.end() - 1));
   importer.set_output(node, std::move(y));
@@ -119,8 +120,14 @@ void add_expand(Importer& importer, const OnnxNode& node) {
   if (count > x.file_rank()) importer.refuse(node, "adds an axis, which is not supported");
   Extents repeated = x.shape;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t axis = x.own_axis(x.file_rank() - count + i);
-    if (x.is_batch(axis) || shape->integers[i] == 1) continue;
+    const std::size_t axis = importer.axis(node, static_cast<std::int64_t>(x.file_rank() - count + i), x);
+    const std::int64_t extent = shape->integers[i];
+    if (extent == 1) continue;
+    if (x.is_batch(axis)) {
+      const bool keeps_batch = extent % batch_mark == 0 || extent == importer.batch_of_file() || x.merges_batch();
+      if (!keeps_batch) importer.refuse(node, "does not keep the batch");
+      continue;
+    }
     if (repeated[axis] == 1) repeated[axis] = shape->integers[i];
     if (repeated[axis] != shape->integers[i]) importer.refuse(node, "has another shape than its input");
   }
@@ -276,7 +283,8 @@ std::vector<ResizedAxis> resized_axes(Importer& importer, const OnnxNode& node, 
       axis.out = sizes->integers[i];
       axis.scale = static_cast<double>(axis.out) / in;
     }
-    if (axis.out < 1 || axis.out > max_folded) importer.refuse(node, "leaves nothing of its input");
+    if (axis.out < 1) importer.refuse(node, "leaves nothing of its input");
+    if (axis.out > max_folded) importer.refuse(node, "makes an axis that is too long");
   }
   return all;
 }
@@ -284,7 +292,7 @@ std::vector<ResizedAxis> resized_axes(Importer& importer, const OnnxNode& node, 
 /// Resizes one axis after the other: interpolation is separable.
 void add_resize(Importer& importer, const OnnxNode& node) {
   Placed x = importer.input(node);
-  if (x.batch != BatchInFile::own_axis) importer.refuse(node, "resizes windows, which is not supported");
+  if (x.batch != BatchInFile::separate) importer.refuse(node, "resizes windows, which is not supported");
   if (node.text("keep_aspect_ratio_policy", "stretch") != "stretch")
     importer.refuse(node, "keeps the aspect ratio, which is not supported");
   const std::vector<ResizedAxis> axes = resized_axes(importer, node, x);
@@ -339,6 +347,7 @@ Placed with_replaced(Importer& importer, const OnnxNode& node, const Placed& x, 
   while (axis < grid.size() && are_all(grid[axis], x.shape[axis])) ++axis;
   if (axis == grid.size()) return updates;
   // Each element of the axis comes from x or, if the grid has its index, from the rows that follow x.
+  if (x.shape[axis] > max_folded) importer.refuse(node, "reads or makes an axis that is too long");
   Extents kept = grid[axis], places = ascending_places(x.shape[axis]);
   for (std::size_t i = 0; i < kept.size(); ++i) {
     if (kept[i] < 0) kept[i] += x.shape[axis];
@@ -348,13 +357,13 @@ Placed with_replaced(Importer& importer, const OnnxNode& node, const Placed& x, 
   }
   const Placed rows = gathered_axis(importer, node, x, axis, {.indices = kept});
   const Placed parts[] = {x, with_replaced(importer, node, rows, updates, grid, axis + 1)};
-  return gathered_axis(importer, node, joined(importer, node, parts, axis), axis, {.indices = places});
+  return gathered_axis(importer, node, concatenated(importer, node, parts, axis), axis, {.indices = places});
 }
 
 void add_scatter(Importer& importer, const OnnxNode& node) {
   if (node.text("reduction", "none") != "none") importer.refuse(node, "adds elements, which is not supported");
   const Placed updates = importer.input(node, 2);
-  if (updates.batch != BatchInFile::own_axis || !updates.is_batch(0)) importer.refuse(node, "does not keep the batch");
+  if (updates.batch != BatchInFile::separate || !updates.is_batch(0)) importer.refuse(node, "does not keep the batch");
   const OnnxConstant known = importer.shaped_constant(node.input(0));
   Extents shape = known ? known->shape : importer.input(node).shape;
   if (known && known->repeats_batch) shape[0] = batch_mark;

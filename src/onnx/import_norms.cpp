@@ -53,7 +53,7 @@ void add_layer_norm(Importer& importer, const OnnxNode& node) {
 
 /// Normalises each of `groups` groups of neighbouring channels of each sample to mean 0 and variance 1.
 Placed normalized_groups(Importer& importer, const OnnxNode& node, const Placed& x, std::int64_t groups) {
-  if (x.batch != BatchInFile::own_axis || x.rank() < 3 || !x.is_batch(0))
+  if (x.batch != BatchInFile::separate || x.rank() < 3 || !x.is_batch(0))
     importer.refuse(node, "normalises values that are no images or rows, which is not supported");
   const std::int64_t channels = x.shape[channel_axis];
   if (groups < 1 || channels % groups != 0) importer.refuse(node, "has groups that do not divide the channels");

@@ -13,11 +13,11 @@ Extents pads_of(Importer& importer, const OnnxNode& node, const Windows& windows
   if (automatic == "SAME_UPPER") return {};
   if (automatic == "VALID") return {0, 0, 0, 0};
   if (automatic == "SAME_LOWER") {
-    const Placed& x = importer.input(node);
-    const std::size_t axes = node.integers("kernel_shape", windows.window).size();
+    const Placed& given = importer.input(node);
+    const Placed x = given.file_rank() == 3 ? as_image(given) : given;
     Extents pads(4, 0);
-    for (std::size_t i = 0; i < std::min<std::size_t>(axes, 2) && axes < x.rank(); ++i) {
-      const std::int64_t extent = x.shape[x.rank() - axes + i], stride = windows.stride[i];
+    for (std::size_t i = 0; i < 2; ++i) {
+      const std::int64_t extent = x.shape[x.rank() - 2 + i], stride = windows.stride[i];
       const std::int64_t span = (windows.window[i] - 1) * windows.dilation[i] + 1;
       const std::int64_t all = std::max<std::int64_t>(0, ((extent - 1) / stride) * stride + span - extent);
       pads[i] = all - all / 2;
@@ -50,10 +50,12 @@ Windows windows_of(Importer& importer, const OnnxNode& node, const Extents& wind
   }
   for (const Extents* const all : {&windows.window, &windows.stride, &windows.dilation}) {
     if (std::ranges::any_of(*all, [](std::int64_t one) { return one < 1 || one > max_attribute; })) {
-      importer.refuse(node, "has a window, stride or dilation below 1");
+      importer.refuse(node, "has a window, stride or dilation that is below 1 or too large");
     }
   }
   windows.pads = pads_of(importer, node, windows);
+  if (std::ranges::any_of(windows.pads, [](std::int64_t pad) { return pad < -max_attribute || pad > max_attribute; }))
+    importer.refuse(node, "has pads that are too large");
   const auto more = importer.pads_of_reader.find(node.input(0));
   if (more != importer.pads_of_reader.end()) {
     if (windows.pads.empty()) importer.refuse(node, "is padded twice, which is not supported");
@@ -67,7 +69,8 @@ namespace {
 /// The input of a pool, as images [batch, channels, height, width].
 Placed pooled_images(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
-  if (x.merges_batch() || x.rank() < 3 || x.rank() > 4) importer.refuse(node, "does not slide over images");
+  if (x.batch != BatchInFile::separate || !x.is_batch(0) || x.rank() < 3 || x.rank() > 4)
+    importer.refuse(node, "does not slide over images");
   return x.rank() == 3 ? as_image(x) : x;
 }
 
@@ -110,8 +113,10 @@ Params pool_params(const Windows& windows) {
 void add_max_pool(Importer& importer, const OnnxNode& node) {
   const Placed x = pooled_images(importer, node);
   const Windows windows = pool_windows(importer, node, x);
+  constexpr std::int64_t most_positions = 256;  // of a window of the op
   const bool sees_all = windows.window == Extents{x.shape[2], x.shape[3]} && windows.pads == Extents(4, 0);
-  if (sees_all) return set_pooled(importer, node, max_over(importer, node, x, {false, false, true, true}));
+  if (sees_all && x.shape[2] * x.shape[3] > most_positions)
+    return set_pooled(importer, node, max_over(importer, node, x, {false, false, true, true}));
   set_pooled(importer, node,
              max_pool(importer.graph(), importer.op_name(node), importer.arranged(node, x, image_order),
                       pool_params<MaxPoolParams>(windows)));

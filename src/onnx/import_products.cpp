@@ -78,7 +78,7 @@ void add_product(Importer& importer, const OnnxNode& node) {
   if (a.lacks_batch() && b.lacks_batch()) importer.refuse(node, "multiplies arrays, which is not supported");
   a = importer.with_batch(node, a, b);
   b = importer.with_batch(node, b, a);
-  if (a.rank() != b.rank() || a.rank() < 3 || a.batch_axis() != b.batch_axis()) {
+  if (a.rank() != b.rank() || a.rank() < 3 || !a.has_batch_of(b)) {
     importer.refuse(node, "multiplies values of these shapes, which is not supported");
   }
   if (std::optional<Placed> y = importer.fused_attention(node, a, b)) return importer.set_output(node, std::move(*y));
@@ -95,8 +95,7 @@ void add_product(Importer& importer, const OnnxNode& node) {
   const Value y = matmul(importer.graph(), importer.op_name(node), first, second, params);
   Extents shape = a.shape;
   shape.back() = b.shape.back();
-  importer.set_output(node,
-                      Importer::placed(y, std::move(shape), natural_order(a), a.merges_batch() ? a.batch : b.batch));
+  importer.set_output(node, Importer::placed(y, std::move(shape), natural_order(a), a.batch));
 }
 
 void add_matmul(Importer& importer, const OnnxNode& node) {
@@ -109,6 +108,7 @@ void add_matmul(Importer& importer, const OnnxNode& node) {
     for (const int i : {0, 1}) {
       const OnnxConstant biases = importer.constant(*sum, i);
       const bool are_biases = biases != nullptr && biases->has_floats && !biases->shape.empty() &&
+                              biases->shape.size() <= importer.input(node).file_rank() &&
                               biases->element_count() == weights->shape.back() &&
                               biases->shape.back() == biases->element_count();
       if (!are_biases) continue;
@@ -152,8 +152,9 @@ Lettered lettered(Importer& importer, const OnnxNode& node, int i, std::string l
   if (of.x.merges_batch() || of.letters.size() != of.x.file_rank())
     importer.refuse(node, "has another number of axes than its equation");
   if (of.x.lacks_batch()) {
+    if (of.has(batch)) importer.refuse(node, "has an equation that is not supported");
     of.letters.insert(of.letters.begin(), batch);
-    of.x.batch = BatchInFile::own_axis;
+    of.x.batch = BatchInFile::separate;
   }
   return of;
 }

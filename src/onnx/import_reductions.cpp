@@ -52,8 +52,9 @@ namespace {
 std::vector<bool> reduced_axes(Importer& importer, const OnnxNode& node, const Placed& x) {
   std::vector<bool> reduces(x.rank(), false);
   const std::optional<Extents> axes = importer.integers(node, 1, "axes");
-  if (!axes) importer.refuse(node, "does not keep the batch");
-  for (const std::int64_t axis : *axes) {
+  const bool reduces_all = (!axes || axes->empty()) && node.integer("noop_with_empty_axes", 0) == 0;
+  if (reduces_all) importer.refuse(node, "does not keep the batch");
+  for (const std::int64_t axis : axes.value_or(Extents{})) {
     const std::size_t own = importer.axis(node, axis, x);
     if (x.is_batch(own)) importer.refuse(node, "does not keep the batch");
     reduces[own] = true;
@@ -129,7 +130,8 @@ void add_reduce_max(Importer& importer, const OnnxNode& node) {
 
 void add_global_max_pool(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
-  if (x.rank() != 4 || x.batch != BatchInFile::own_axis) importer.refuse(node, "does not slide over images");
+  if (x.rank() != 4 || x.batch != BatchInFile::separate || !x.is_batch(0))
+    importer.refuse(node, "does not slide over images");
   importer.set_output(node, max_over(importer, node, x, {false, false, true, true}));
 }
 

@@ -27,7 +27,7 @@ void add_flatten(Importer& importer, const OnnxNode& node) {
 const OnnxNode* reader_of_groups(Importer& importer, const OnnxNode& node, const Placed& x, const Extents& shape) {
   const OnnxNode* const norm = importer.sole_reader(node.output());
   const bool are_groups = norm != nullptr && norm->type() == "InstanceNormalization" && shape.size() == 3 &&
-                          shape[0] == batch_mark && x.rank() > 2 && x.batch == BatchInFile::own_axis && x.is_batch(0) &&
+                          shape[0] == batch_mark && x.rank() > 2 && x.batch == BatchInFile::separate && x.is_batch(0) &&
                           shape[1] >= 1 && x.shape[1] % shape[1] == 0;
   if (!are_groups) return nullptr;
   const OnnxNode* const back = importer.sole_reader(norm->output());
@@ -82,7 +82,7 @@ Extents requested_shape(Importer& importer, const OnnxNode& node, const Placed& 
   if (!x.lacks_batch() && known % batch_mark != 0) {  // the shape has the file's number of samples, or -1 has the batch
     const std::int64_t given = importer.batch_of_file(), samples = std::max<std::int64_t>(given, 1);
     const std::int64_t elements = all / batch_mark * samples;
-    const bool is_open = unknown != shape.end() && given < 1 && (shape[0] != 1 || !x.is_batch(0));
+    const bool is_open = unknown != shape.end() && given < 1;
     if (!is_open && elements % known == 0) {
       if (unknown == shape.end() && elements != known) refuse_count();
       if (unknown != shape.end()) *unknown = elements / known;
@@ -108,13 +108,22 @@ void add_reshape(Importer& importer, const OnnxNode& node) {
 void add_squeeze(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   const std::optional<Extents> axes = importer.integers(node, 1, "axes");
-  std::vector<bool> removes(x.rank(), !axes);
-  if (axes) {
-    for (const std::int64_t axis : *axes) removes[importer.axis(node, axis, x)] = true;
+  std::vector<bool> removes(x.rank(), false);
+  const bool has_one_sample = importer.batch_of_file() == 1 && x.batch == BatchInFile::separate;
+  for (std::size_t i = 0; i < x.rank() && !axes; ++i) removes[i] = x.is_batch(i) ? has_one_sample : x.shape[i] == 1;
+  for (const std::int64_t axis : axes.value_or(Extents{})) {
+    const std::size_t own = importer.axis(node, axis, x);
+    if (x.is_batch(own) ? !has_one_sample : x.shape[own] != 1) importer.refuse(node, "does not keep the batch");
+    removes[own] = true;
   }
   Placed y = x;
   for (std::size_t i = x.rank(); i-- > 0;) {
-    if (removes[i] && x.shape[i] == 1) y = importer.without_axis(node, y, i);
+    if (removes[i] && !x.is_batch(i)) y = importer.without_axis(node, y, i);
+  }
+  // In a file for one image, a shape without the batch is the shape of the image: a neighbour then stands for both.
+  if (removes[x.batch_axis()]) {
+    const bool is_last = y.batch_axis() + 1 == y.rank();
+    y.batch = is_last ? BatchInFile::joined_with_previous : BatchInFile::joined_with_next;
   }
   importer.set_output(node, std::move(y));
 }
@@ -147,7 +156,7 @@ Placed padded(Importer& importer, const OnnxNode& node, const Placed& given, con
 /// never is the largest value. A window of a pool must contain a pixel of the image, so the padding must be less than
 /// the window. `pads`: top, left, bottom, right.
 bool reader_pads(const OnnxNode& reader, const Extents& pads, float value) {
-  if (reader.type() == "Conv") return value == 0.0f;
+  if (reader.type() == "Conv") return value == 0.0f && reader.text("auto_pad", "NOTSET") == "NOTSET";
   if (reader.type() != "MaxPool" || value > std::numeric_limits<float>::lowest()) return false;
   const Extents window = reader.integers("kernel_shape"), own = reader.integers("pads", {0, 0, 0, 0});
   if (window.size() != 2 || own.size() != 4 || reader.text("auto_pad", "NOTSET") != "NOTSET") return false;
@@ -165,7 +174,8 @@ Placed padded_by_elements(Importer& importer, const OnnxNode& node, Placed x, co
     const std::int64_t extent = x.shape[i], most = mode == "reflect" ? extent - 1
                                                    : mode == "wrap"  ? extent
                                                                      : max_folded;
-    if (std::max(before[i], after[i]) > most || std::min(before[i], after[i]) <= -extent)
+    const std::int64_t least = mode == "edge" ? 1 - extent : 0;
+    if (std::max(before[i], after[i]) > most || std::min(before[i], after[i]) < least || extent > max_folded)
       importer.refuse(node, "has pads that do not suit its input");
     Extents indices;
     for (std::int64_t at = -before[i]; at < extent + after[i]; ++at) {
@@ -194,6 +204,8 @@ void add_pad(Importer& importer, const OnnxNode& node) {
     for (std::size_t i = 0; i < x.file_rank(); ++i) axes.push_back(static_cast<std::int64_t>(i));
   }
   if (pads.size() != 2 * axes.size()) importer.refuse(node, "has another number of pads than axes");
+  if (std::ranges::any_of(pads, [](std::int64_t pad) { return pad < -max_attribute || pad > max_attribute; }))
+    importer.refuse(node, "has pads that are too large");
   Extents before(x.rank(), 0), after(x.rank(), 0);
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::size_t axis = importer.axis(node, axes[i], x);
@@ -233,17 +245,22 @@ Placed part_of(Importer& importer, const OnnxNode& node, const Placed& x, std::s
   return y;
 }
 
-Placed joined(Importer& importer, const OnnxNode& node, std::span<const Placed> parts, std::size_t axis) {
+Placed concatenated(Importer& importer, const OnnxNode& node, std::span<const Placed> parts, std::size_t axis) {
   const Placed& first = parts.front();
   if (first.is_batch(axis)) importer.refuse(node, "does not keep the batch");
-  const std::vector<int> order = first.axes[axis] >= 0 ? stored_order(first) : natural_order(first);
+  // The order of the first part if it stores all axes that any part stores.
+  std::vector<int> order = stored_order(first);
+  for (const Placed& x : parts) {
+    if (x.rank() != first.rank() || x.batch != first.batch || x.batch_axis() != first.batch_axis())
+      importer.refuse(node, "has inputs of different shapes");
+    const std::vector<int> own = stored_order(x);
+    const auto is_stored = [&](int one) { return first.axes[static_cast<std::size_t>(one)] >= 0; };
+    if (first.axes[axis] < 0 || !std::ranges::all_of(own, is_stored)) order = natural_order(first);
+  }
   std::vector<Value> values;
   Extents shape = first.shape;
   shape[axis] = 0;
   for (const Placed& x : parts) {
-    bool fits = x.rank() == first.rank() && x.batch == first.batch && x.batch_axis() == first.batch_axis();
-    for (const int own : stored_order(x)) fits = fits && std::ranges::find(order, own) != order.end();
-    if (!fits) importer.refuse(node, "has inputs of different shapes");
     values.push_back(importer.arranged(node, x, order));
     shape[axis] += x.shape[axis];
   }
@@ -269,7 +286,8 @@ void add_slice(Importer& importer, const OnnxNode& node) {
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::size_t axis = importer.axis(node, axes[i], x);
     const std::int64_t extent = x.shape[axis], step = steps[i];
-    if (step == 0 || std::abs(step) > max_folded) importer.refuse(node, "has an invalid step");
+    if (step == 0 || step < -max_folded || step > max_folded) importer.refuse(node, "has an invalid step");
+    if (step < 0 && extent > max_folded) importer.refuse(node, "reads or makes an axis that is too long");
     const std::int64_t least = step > 0 ? 0 : -1, most = step > 0 ? extent : extent - 1;
     const auto limited = [&](std::int64_t at) {
       return std::clamp<std::int64_t>(at < 0 ? std::max(at, -extent - 1) + extent : at, least, most);
@@ -319,6 +337,7 @@ void add_split(Importer& importer, const OnnxNode& node) {
   if (sizes.empty()) {
     const std::int64_t parts = node.integer("num_outputs", node.output_count());
     if (parts < 1) importer.refuse(node, "has no outputs");
+    if (parts != node.output_count()) importer.refuse(node, "has another number of outputs than parts");
     sizes = equal_sizes(importer, node, x.shape[axis], (x.shape[axis] + parts - 1) / parts);
   }
   if (static_cast<int>(sizes.size()) != node.output_count())
@@ -368,7 +387,8 @@ void add_concat(Importer& importer, const OnnxNode& node) {
     const Placed other = *has_batch;
     for (Placed& part : parts) part = importer.with_batch(node, part, other);
   }
-  importer.set_output(node, joined(importer, node, parts, importer.axis(node, node.integer("axis", 0), parts.front())));
+  importer.set_output(node,
+                      concatenated(importer, node, parts, importer.axis(node, node.integer("axis", 0), parts.front())));
 }
 
 void add_unsqueeze(Importer& importer, const OnnxNode& node) {

@@ -53,7 +53,10 @@ void Importer::give(const std::string& variable, const OnnxArray& array, const S
   // nothing about the network, so their readers get variables of their own.
   const bool is_repeated = std::ranges::adjacent_find(array.floats, std::not_equal_to<>()) == array.floats.end();
   if (!array.name.empty() && !array.is_derived && !is_repeated) {
-    const std::string key = fmt::format("{} {} {}", stored.order, array.name, fmt::join(array.shape, ","));
+    // A file may transpose an array or convert its numbers: then the name is the same, and the values differ.
+    const std::size_t values = std::hash<std::string_view>{}(
+        {reinterpret_cast<const char*>(array.floats.data()), array.floats.size() * sizeof(float)});
+    const std::string key = fmt::format("{} {} {} {:x}", stored.order, array.name, fmt::join(array.shape, ","), values);
     const auto [first, is_first] = variables_.emplace(key, variable);
     if (!is_first) return graph_.share_parameter(variable, first->second);
   }
@@ -207,8 +210,7 @@ void Importer::place_input() {
     fail(ExitCode::data, "{}: its input has {}, expected the 4 of [batch, channels, height, width]",
          source_.file.path().string(), count_text(shape.size(), "extent"));
   }
-  const auto are_channels = [](std::int64_t extent) { return extent == 1 || extent == 3; };
-  const bool channels_last = !are_channels(shape[1]) && are_channels(shape[3]);
+  const bool channels_last = source_.has_channels_last();
   const std::int64_t channels = channels_last ? shape[3] : shape[1];
   if (channels > 0 && channels != image.channels) {
     fail(ExitCode::usage, "{}: is for images with {}; these images have {}", source_.file.path().string(),
@@ -315,10 +317,12 @@ void Importer::add_unchecked(const OnnxNode& node) {
 const Placed& Importer::input(const OnnxNode& node, int i) {
   const auto found = placed_.find(node.input(i));
   if (found != placed_.end()) return found->second;
+  const auto known = parameters_.find(node.input(i));
+  if (reads_parameters_ && known != parameters_.end()) return known->second;
   const OnnxConstant values = constant(node, i);
   if (!reads_parameters_ || values == nullptr || !values->has_floats)
     refuse(node, fmt::format("has a constant as input {}, which is not read", i));
-  return placed_[node.input(i)] = parameter(node, *values);  // for example a softmax of trained weights
+  return parameters_[node.input(i)] = parameter(node, *values);  // for example a softmax of trained weights
 }
 
 void Importer::check_given() const {
@@ -366,21 +370,22 @@ namespace {
 /// and not damaged data. If the file was exported for several images, the message says how to export it.
 Value run_for_images(const Source& source, const NetworkSettings& settings, Importer& importer) {
   const Extents& shape = source.file.input_shape();
+  const std::size_t height = source.has_channels_last() ? 1 : 2;
   const auto differs = [&](std::size_t axis, std::int64_t extent) {
     return axis < shape.size() && shape[axis] > 0 && shape[axis] != extent;
   };
   try {
     return importer.run();
   } catch (const Error& error) {
-    const bool has_own_size = differs(2, settings.image.height) || differs(3, settings.image.width);
+    const bool has_own_size = differs(height, settings.image.height) || differs(height + 1, settings.image.width);
     if (error.code() != ExitCode::data) throw;
     if (importer.batch_of_file() > 1) {
       fail(ExitCode::data, "{} (the file is for batches of {} images: export it for one image or for any number)",
            error.what(), importer.batch_of_file());
     }
     if (!has_own_size) throw;
-    fail(ExitCode::usage, "{} (the file is for images of {}x{}: --image-size {})", error.what(), shape[2], shape[3],
-         shape[2]);
+    fail(ExitCode::usage, "{} (the file is for images of {}x{}: --image-size {})", error.what(), shape[height],
+         shape[height + 1], shape[height]);
   }
 }
 

@@ -34,7 +34,7 @@ namespace carillon {
 
 /// How the shape of a value in the file contains the batch.
 enum class BatchInFile {
-  own_axis,
+  separate,
   joined_with_next,      ///< the batch and the axis after it are one axis, for example images and their windows
   joined_with_previous,  ///< the axis before the batch and the batch are one axis, for example tokens and images
   absent,                ///< the file computes the value from arrays only, so it is the same for each sample
@@ -49,11 +49,11 @@ struct Placed {
   /// For each axis of `shape`: the axis of `value`. 0 is the batch. -1: the extent is 1 and `value` does not have the
   /// axis.
   std::vector<int> axes;
-  BatchInFile batch = BatchInFile::own_axis;
+  BatchInFile batch = BatchInFile::separate;
 
   std::size_t rank() const { return shape.size(); }
   /// The number of axes in the file.
-  std::size_t file_rank() const { return rank() - (batch == BatchInFile::own_axis ? 0 : 1); }
+  std::size_t file_rank() const { return rank() - (batch == BatchInFile::separate ? 0 : 1); }
   bool merges_batch() const {
     return batch == BatchInFile::joined_with_next || batch == BatchInFile::joined_with_previous;
   }
@@ -75,6 +75,8 @@ struct Placed {
   /// The shape in the file.
   std::vector<std::int64_t> file_shape() const;
   bool is_batch(std::size_t axis) const { return axes[axis] == 0; }
+  /// Whether both files have the batch on the same axis, alone or joined with the same neighbour.
+  bool has_batch_of(const Placed& other) const { return batch == other.batch && batch_axis() == other.batch_axis(); }
 };
 
 /// The axes of `placed` that exist in memory, in the order in memory.
@@ -109,6 +111,12 @@ struct Source {
     }
   }
 
+  /// Whether the input is [batch, height, width, channels], not [batch, channels, height, width].
+  bool has_channels_last() const {
+    const auto are_channels = [](std::int64_t extent) { return extent == 1 || extent == 3; };
+    const std::vector<std::int64_t>& shape = file.input_shape();
+    return shape.size() == 4 && !are_channels(shape[1]) && are_channels(shape[3]);
+  }
   /// The node that computes the value; null if there is none.
   const OnnxNode* producer(const std::string& value) const {
     const auto found = producers.find(value);
@@ -152,7 +160,7 @@ Placed max_over(Importer& importer, const OnnxNode& node, const Placed& x, const
 /// Adds a gather along `axis`. `params`: without the axis.
 Placed gathered_axis(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, GatherParams params);
 /// Joins values along an axis.
-Placed joined(Importer& importer, const OnnxNode& node, std::span<const Placed> parts, std::size_t axis);
+Placed concatenated(Importer& importer, const OnnxNode& node, std::span<const Placed> parts, std::size_t axis);
 /// Keeps every `step`th element of an axis, from `first`, `count` in total.
 Placed part_of(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, std::int64_t first,
                std::int64_t count, std::int64_t step);
@@ -264,7 +272,8 @@ class Importer {
     if (x.is_batch(axis)) refuse(node, "does not keep the batch");
     return x.axes[axis] >= 0 ? x : placed(natural(node, x), x.shape, natural_order(x), x.batch);
   }
-  /// Removes an axis of extent 1.
+  /// Removes an axis of extent 1. In a file for one image, it may be the axis that the batch joins: then the batch
+  /// joins the next axis.
   Placed without_axis(const OnnxNode& node, const Placed& x, std::size_t axis);
   /// Returns the value with another shape in the file.
   Placed reshaped(const OnnxNode& node, const Placed& x, const Extents& shape);
@@ -283,7 +292,7 @@ class Importer {
   std::optional<Placed> fused_attention(const OnnxNode& node, const Placed& probabilities, const Placed& v);
   /// Returns `value` with this ONNX shape; `order`: the order of the axes in memory.
   static Placed placed(Value value, Extents shape, const std::vector<int>& order,
-                       BatchInFile batch = BatchInFile::own_axis) {
+                       BatchInFile batch = BatchInFile::separate) {
     Placed result{value, std::move(shape), {}, batch};
     result.axes.assign(result.shape.size(), -1);
     for (std::size_t i = 0; i < order.size(); ++i)
@@ -364,7 +373,8 @@ class Importer {
   std::map<std::string, std::string> original_names_;
   std::map<std::string, std::string> variables_;  ///< by order, name and shape of the array
   std::set<std::string> given_names_;
-  bool reads_parameters_ = false;  ///< of the operator of the current node
+  std::map<std::string, Placed> parameters_;  ///< constants that `input` placed, by name
+  bool reads_parameters_ = false;             ///< of the operator of the current node
   std::vector<std::string> notes_;
 };
 

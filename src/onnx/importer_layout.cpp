@@ -18,7 +18,7 @@ Initializer fan_in(std::int64_t count) { return fan_in_uniform(std::max<std::int
 std::vector<std::int64_t> Placed::file_shape() const {
   std::vector<std::int64_t> extents = shape;
   const auto first = extents.begin() + static_cast<std::ptrdiff_t>(joined_axis());
-  if (batch == BatchInFile::own_axis) return extents;
+  if (batch == BatchInFile::separate) return extents;
   if (merges_batch()) first[1] *= first[0];
   extents.erase(first);
   return extents;
@@ -139,16 +139,16 @@ Placed Importer::reshaped(const OnnxNode& node, const Placed& x, const Extents& 
   if (x.lacks_batch()) {
     to.insert(to.begin(), batch_mark);
   } else {
-    const auto has_batch = [](std::int64_t extent) { return extent % batch_mark == 0; };
-    const auto at = std::ranges::find_if(to, has_batch);
-    if (at == to.end() || std::ranges::count_if(to, has_batch) != 1) refuse(node, "does not keep the batch");
+    const auto is_marked = [](std::int64_t extent) { return extent % batch_mark == 0; };
+    const auto at = std::ranges::find_if(to, is_marked);
+    if (at == to.end() || std::ranges::count_if(to, is_marked) != 1) refuse(node, "does not keep the batch");
     // Elements of a sample on the axes before the batch. The batch keeps its place among the elements.
     const std::int64_t before = product_of(std::span(x.shape).first(from_batch)), rest = *at / batch_mark,
                        earlier = product_of(std::span(to.begin(), at));
     to_batch = static_cast<std::size_t>(at - to.begin());
     *at = batch_mark;
     if (rest == 1 && earlier == before) {
-      batch = BatchInFile::own_axis;
+      batch = BatchInFile::separate;
     } else if (earlier == before) {
       batch = BatchInFile::joined_with_next;
       to.insert(at + 1, rest);
@@ -209,10 +209,7 @@ Placed Importer::with_batch(const OnnxNode& node, const Placed& x, const Placed&
   if (!x.lacks_batch()) return x;
   const auto refuse_shapes = [&] { refuse(node, "combines arrays and values of different shapes"); };
   Placed y = x;
-  while (y.file_rank() > other.file_rank() && !other.lacks_batch()) {
-    if (y.shape[1] != 1) refuse_shapes();
-    y = without_axis(node, y, 1);
-  }
+  if (y.file_rank() > other.file_rank() && !other.lacks_batch()) refuse_shapes();
   const std::size_t missing = std::max(other.file_rank(), y.file_rank()) - y.file_rank();
   y.shape.insert(y.shape.begin() + 1, missing, 1);
   y.axes.insert(y.axes.begin() + 1, missing, -1);

@@ -82,6 +82,20 @@ TEST_F(OnnxImport, FilesForAFixedNumberOfImagesReadAnyBatch) {
   }
 }
 
+TEST_F(OnnxImport, AFileForOneImageMayRemoveTheAxisOfTheBatch) {
+  Model model({1, 3, 8, 8});
+  model.integers("axis", {0});
+  model.integers("images", {1, 3, 8, 8});
+  model.node("Squeeze", {"image", "axis"}, "channels");  // [3, 8, 8]
+  onnx::Node& mean = model.node("ReduceMean", {"channels"}, "mean");
+  Model::attribute(mean, "axes", std::vector<std::int64_t>{1});
+  model.node("Sub", {"channels", "mean"}, "centred");
+  model.node("Add", {"centred", "channels"}, "sum");
+  model.node("Reshape", {"sum", "images"}, "result");
+  model.finish("result");
+  EXPECT_NEAR(outputs(read(model), {10, 20, 30})[0], 0.25 * 20 + 0.5 * 30 + 1, 1e-4);
+}
+
 TEST_F(OnnxImport, ATransposedImageKeepsItsLayout) {
   Model model;
   Model::attribute(model.node("Transpose", {"image"}, "last"), "perm", {0, 2, 3, 1});

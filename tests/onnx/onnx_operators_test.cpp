@@ -485,6 +485,36 @@ std::vector<OperatorCase> products() {
              text(pool, "auto_pad", "SAME_LOWER");
              Model::attribute(pool, "kernel_shape", Shape64{2, 2});
            }},
+          {"ConcatOfValuesWithAndWithoutStoredAxes",
+           [](Model& m) {
+             m.array("weights", {2, 3, 8, 8}, noise(384));
+             m.node("GlobalMaxPool", {"image"}, "largest");
+             m.node("Conv", {"image", "weights"}, "conv");
+             Model::attribute(m.node("Concat", {"largest", "conv"}, "x"), "axis", 1);
+           }},
+          {"ArrayAndItsTransposition",
+           [](Model& m) {
+             m.array("w", {8, 8}, noise(64));
+             Model::attribute(m.node("Transpose", {"w"}, "turned"), "perm", {1, 0});
+             m.node("MatMul", {"image", "w"}, "first");
+             m.node("Relu", {"first"}, "positive");
+             m.node("MatMul", {"positive", "turned"}, "x");
+           }},
+          {"GatherOfOneRowOfAnArray",
+           [](Model& m) {
+             m.array("table", {4, 8}, noise(32));
+             m.integers("place", {2});
+             m.node("GatherND", {"table", "place"}, "row");
+             Model::attribute(m.node("Softmax", {"row"}, "parts"), "axis", 0);
+             m.node("Mul", {"image", "parts"}, "x");
+           }},
+          {"ArrayThatIsReadAsAValueAndAsWeights",
+           [](Model& m) {
+             m.array("scale", {8}, noise(8));
+             m.node("Softmax", {"scale"}, "parts");
+             m.node("LayerNormalization", {"image", "scale"}, "norm");
+             m.node("Mul", {"norm", "parts"}, "x");
+           }},
           {"GemmOfArrays",
            [](Model& m) {
              m.array("places", {8, 2}, noise(16));

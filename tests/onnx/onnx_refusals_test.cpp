@@ -33,7 +33,7 @@ TEST_F(OnnxImport, RefusesFilesThatAFewBytesMakeHuge) {
     model.integers("repeats", {1, 1, std::int64_t{1} << 31, 1});
     model.node("Tile", {"image", "repeats"}, "big");
   });
-  refused("leaves nothing of its input", [](Model& model) {
+  refused("makes an axis that is too long", [](Model& model) {
     model.integers("sizes", {std::int64_t{1} << 31, 3, 8, 8});
     model.node("Resize", {"image", "", "", "sizes"}, "big");
   });
@@ -179,6 +179,50 @@ TEST_F(OnnxImport, RefusesTwoNodesThatComputeOneValue) {
   expect_refused(model, ExitCode::data, "two nodes compute 'r'");
 }
 
+TEST_F(OnnxImport, RefusesWhatWouldMixSamples) {
+  const auto refuses = [&](const auto& add, const std::string& text = "does not keep the batch") {
+    Model model;
+    add(model);
+    model.finish("t");
+    expect_refused(model, ExitCode::data, text);
+  };
+  refuses([](Model& m) {
+    m.integers("none", {});
+    m.node("ReduceSum", {"image", "none"}, "t");
+  });
+  refuses(
+      [](Model& m) {
+        Model::attribute(m.node("Transpose", {"image"}, "turned"), "perm", {1, 2, 0, 3});
+        m.node("GlobalMaxPool", {"turned"}, "t");
+      },
+      "does not slide over images");
+  refuses([](Model& m) {
+    m.integers("axis", {0});
+    m.node("Squeeze", {"image", "axis"}, "t");
+  });
+  refuses([](Model& m) {  // [samples * 3, 8, 8] + [samples, 8, 8]
+    m.integers("windows", {-1, 8, 8});
+    m.node("Reshape", {"image", "windows"}, "joined");
+    onnx::Node& mean = m.node("ReduceMean", {"image"}, "mean");
+    Model::attribute(mean, "axes", std::vector<std::int64_t>{1});
+    m.node("Add", {"joined", "mean"}, "t");
+  });
+}
+
+TEST_F(OnnxImport, RefusesExtentsWithoutElements) {
+  Model filters;
+  filters.array("weights", {0, 3, 3, 3}, {});
+  filters.node("Conv", {"image", "weights"}, "t");
+  filters.finish("t");
+  expect_refused(filters, ExitCode::data, "has filters without elements");
+  Model split;
+  onnx::Node& node = split.node("Split", {"image"}, "t");
+  Model::attribute(node, "axis", 1);
+  Model::attribute(node, "num_outputs", std::numeric_limits<std::int64_t>::max());
+  split.finish("t");
+  expect_refused(split, ExitCode::data, "another number of outputs than parts");
+}
+
 TEST_F(OnnxImport, RefusesAnOutputThatIsTheInput) {
   Model model;
   model.node("Relu", {"image"}, "r");
@@ -219,15 +263,18 @@ TEST_F(OnnxImport, ReadsValuesOnlyFromItsFolder) {
 }
 
 TEST_F(OnnxImport, AFileForOtherImagesNamesTheirSize) {
-  Model model({-1, 3, 8, 8});
-  model.integers("shape", {-1, 192});
-  model.node("Reshape", {"image", "shape"}, "flat");
-  model.array("fc.weight", {2, 192}, std::vector<float>(384));
-  Model::attribute(model.node("Gemm", {"flat", "fc.weight"}, "y"), "transB", 1);
-  EXPECT_EQ(read(model).image.height, 8);
-  const Failure failure = failure_of([&] { read(model, {}, 2, 16); });
-  EXPECT_EQ(failure.code, ExitCode::usage);
-  EXPECT_THAT(failure.text, HasSubstr("the file is for images of 8x8: --image-size 8"));
+  const std::vector<std::int64_t> channels_first{-1, 3, 8, 8}, channels_last{-1, 8, 8, 3};
+  for (const std::vector<std::int64_t>& input : {channels_first, channels_last}) {
+    Model model(input);
+    model.integers("shape", {-1, 192});
+    model.node("Reshape", {"image", "shape"}, "flat");
+    model.array("fc.weight", {2, 192}, std::vector<float>(384));
+    Model::attribute(model.node("Gemm", {"flat", "fc.weight"}, "y"), "transB", 1);
+    EXPECT_EQ(read(model).image.height, 8);
+    const Failure failure = failure_of([&] { read(model, {}, 2, 16); });
+    EXPECT_EQ(failure.code, ExitCode::usage);
+    EXPECT_THAT(failure.text, HasSubstr("the file is for images of 8x8: --image-size 8"));
+  }
 }
 
 }  // namespace

@@ -101,7 +101,8 @@ TEST_F(RunLogTest, LogsAnEvaluationOnTheConsoleAndInTheMetrics) {
   EXPECT_EQ(line.at("eval_precision"), 0.984);
   EXPECT_EQ(line.at("eval_correct"), 9840);
   EXPECT_EQ(line.at("eval_total"), 10000);
-  EXPECT_EQ(line.size(), 5u) << line;  // the fifth member is the time
+  EXPECT_EQ(line.at("evaluation_seconds"), 0.0);
+  EXPECT_EQ(line.size(), 6u) << line;  // the sixth member is the time
   EXPECT_THAT(scalars(), ElementsAre(Pair("precision @ 1", 0.984f)));
 }
 
@@ -110,7 +111,7 @@ TEST_F(RunLogTest, LogsEveryScoreOfAnEvaluation) {
   const auto line = nlohmann::json::parse(metrics());
   EXPECT_EQ(line.at("eval_error"), 0.5);
   EXPECT_EQ(line.at("eval_samples"), 1.0);
-  EXPECT_EQ(line.size(), 4u) << line;
+  EXPECT_EQ(line.size(), 5u) << line;
   EXPECT_THAT(scalars(), UnorderedElementsAre(Pair("error", 0.5f), Pair("samples", 1.0f)));
 }
 
