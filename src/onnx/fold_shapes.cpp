@@ -408,7 +408,9 @@ OnnxConstant fold(const OnnxNode& node, std::span<const OnnxConstant> inputs, st
   }
   constexpr std::string_view keeps_values[] = {"Cast",    "CastLike", "Flatten",   "Identity",
                                                "Reshape", "Squeeze",  "Transpose", "Unsqueeze"};
-  result->is_derived = std::ranges::find(keeps_values, node.type()) == std::end(keeps_values) ||
+  const bool rounds =
+      node.type() == "Cast" && inputs[0]->has_floats && result->has_floats && result->floats != inputs[0]->floats;
+  result->is_derived = rounds || std::ranges::find(keeps_values, node.type()) == std::end(keeps_values) ||
                        std::ranges::any_of(inputs, [](const OnnxConstant& one) { return one && one->is_derived; });
   return result;
 }

@@ -104,8 +104,8 @@ bool is_layer(std::string_view type) { return type == "Gemm" || type == "MatMul"
 /// Returns null if no op computes this operator.
 const Operator* operator_of(std::string_view type) {
   for (const std::span<const Operator> operators :
-       {arithmetic_operators(), convolution_operators(), gather_operators(), norm_operators(), pool_operators(),
-        product_operators(), reduction_operators(), shape_operators()}) {
+       {arithmetic_operators(), convolution_operators(), gather_operators(), norm_operators(), part_operators(),
+        pool_operators(), product_operators(), reduction_operators(), resize_operators(), shape_operators()}) {
     const auto found = std::ranges::find(operators, type, &Operator::type);
     if (found != operators.end()) return &*found;
   }
@@ -254,6 +254,7 @@ void Importer::place_constants(const OnnxNode& node) {
     const bool is_input = i == 0 && node.type() == "Conv" && array->shape[0] == 1;
     if (!array->repeats_batch && !is_input) continue;
     placed_[node.input(i)] = variable(node, *array, array->shape.size(), ascending(array->shape.size()));
+    if (is_input) one_row.insert(node.output());
     constants_.erase(node.input(i));
   }
 }
@@ -312,6 +313,16 @@ void Importer::add_unchecked(const OnnxNode& node) {
   }
   reads_parameters_ = found->reads_parameters;
   found->add(*this, node);
+  if (one_row.contains(node.input(0)) && keeps_one_row(node)) one_row.insert(node.output());
+}
+
+bool Importer::keeps_one_row(const OnnxNode& node) const {
+  for (int i = 1; i < node.input_count(); ++i) {
+    if (is_placed(node, i) && !one_row.contains(node.input(i))) return false;
+  }
+  const bool repeats = node.type() == "Tile" || node.type() == "Expand";
+  const OnnxConstant extents = repeats ? constant(node, 1) : nullptr;
+  return extents == nullptr || extents->integers.empty() || extents->integers[0] % batch_mark != 0;
 }
 
 const Placed& Importer::input(const OnnxNode& node, int i) {

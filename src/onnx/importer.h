@@ -150,9 +150,11 @@ std::span<const Operator> arithmetic_operators();
 std::span<const Operator> convolution_operators();
 std::span<const Operator> gather_operators();
 std::span<const Operator> norm_operators();
+std::span<const Operator> part_operators();
 std::span<const Operator> pool_operators();
 std::span<const Operator> product_operators();
 std::span<const Operator> reduction_operators();
+std::span<const Operator> resize_operators();
 std::span<const Operator> shape_operators();
 
 /// Adds the largest element over the axes of `reduces`, and keeps these axes with extent 1.
@@ -322,6 +324,8 @@ class Importer {
   bool is_head(const OnnxNode& node) const { return &node == head_; }
   /// By value: the pads that a convolution adds in place of the Pad node before it. Order: top, left, bottom, right.
   std::map<std::string, Extents> pads_of_reader;
+  /// Values with one row in the file, which a Tile repeats for each sample. Here they have a row for each sample.
+  std::set<std::string> one_row;
   /// By value: the parts of a SplitToSequence.
   std::map<std::string, std::vector<Placed>> sequences;
   /// By value: the number of groups of channels that the next node, an InstanceNormalization, normalises. The value has
@@ -347,6 +351,8 @@ class Importer {
   /// Folds a node with constant inputs. Returns false if an op must compute the node.
   bool add_constant(const OnnxNode& node, std::span<const OnnxConstant> inputs);
   void place_constants(const OnnxNode& node);
+  /// Whether the output has one row in the file if input 0 has one row.
+  bool keeps_one_row(const OnnxNode& node) const;
   /// Adds a node of a drop path. Returns false for other nodes.
   bool add_draw(const OnnxNode& node);
 

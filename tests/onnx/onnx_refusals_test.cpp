@@ -200,6 +200,14 @@ TEST_F(OnnxImport, RefusesWhatWouldMixSamples) {
     m.integers("axis", {0});
     m.node("Squeeze", {"image", "axis"}, "t");
   });
+  refuses([](Model& m) {
+    m.integers("zero", {0});
+    m.integers("ones", {1, 1, 1});
+    m.node("Shape", {"image"}, "shape");
+    m.node("Gather", {"shape", "zero"}, "samples");
+    Model::attribute(m.node("Concat", {"samples", "ones"}, "times"), "axis", 0);
+    m.node("Tile", {"image", "times"}, "t");
+  });
   refuses([](Model& m) {  // [samples * 3, 8, 8] + [samples, 8, 8]
     m.integers("windows", {-1, 8, 8});
     m.node("Reshape", {"image", "windows"}, "joined");

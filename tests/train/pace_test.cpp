@@ -33,6 +33,13 @@ TEST(Pace, EstimatesTheTimeOfAnEvaluationUntilOneIsMeasured) {
   EXPECT_EQ(pace.fitting_steps(8, spent, 1, 0), 224);
 }
 
+TEST(Pace, FindsTheLatestPositionWithAShareOfTheHighestRate) {
+  const Schedule falling = warm_up({.from = 0.0, .steps = 100}, cosine_decay({.initial = 0.4, .steps = 900}));
+  EXPECT_EQ(latest_position(falling, 1000, 1.0), 0.0);
+  EXPECT_NEAR(latest_position(falling, 1000, 0.5), 550.0, 2.0);  // half of the cosine's fall
+  EXPECT_NEAR(latest_position(falling, 1000, 0.0), 999.0, 1.0);
+}
+
 TEST(Pace, MayBeginLaterInTheSchedule) {
   Pace pace(60.0, 1000, 0, std::nullopt);
   pace.start_at(600.0);

@@ -17,6 +17,7 @@
 #include "src/report/metrics.h"
 #include "src/train/checkpointing/run_checkpoints.h"
 #include "src/train/checkpointing/torch_weights.h"
+#include "src/train/evaluation/evaluator.h"
 
 namespace carillon {
 namespace {

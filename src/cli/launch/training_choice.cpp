@@ -19,6 +19,7 @@
 #include "src/report/console.h"
 #include "src/train/checkpointing/saved_network.h"
 #include "src/train/checkpointing/torch_weights.h"
+#include "src/train/evaluation/evaluator.h"
 #include "src/train/loop/head_fit.h"
 
 namespace carillon {

@@ -99,9 +99,6 @@ struct TrainingChoice {
 /// limits.
 TrainingChoice choose_training(const ChoiceInput& input);
 
-/// The number of views of each picture in the last evaluation, if all views fit into the time; otherwise 1.
-inline constexpr std::int64_t most_views = 6;
-
 /// The parts of a training's time, in seconds.
 struct TimePlan {
   double training = 0.0;    ///< value for --time-budget
@@ -125,10 +122,6 @@ double seconds_in_steps(double training, double fit, double evaluation);
 /// The steps between evaluations during a training of about `steps` steps. All evaluations together take at most about
 /// a fifth of the time of the training, on a machine of any speed. `evaluated`: pictures per evaluation.
 std::int64_t evaluation_interval(std::int64_t steps, std::int64_t evaluated, std::int64_t batch_size);
-
-/// The cost of an evaluation per picture, as a fraction of the cost of a training step per picture. An evaluation has
-/// only a forward pass, on up to 1.6 times the pixels (--eval-image-size).
-inline constexpr double forward_share = 0.5;
 
 /// The largest number of steps that the rule plans, which follows from its largest number of epochs.
 std::int64_t most_steps(std::int64_t pictures, std::int64_t batch_size);

@@ -37,11 +37,16 @@ struct RandomSample {
   std::function<bool()> is_over;  ///< asked after each batch of this rank; true: no further batch
 };
 
+/// The number of views of an image with test-time augmentation (src/step/forward/forward_kernels.h).
+inline constexpr std::int64_t most_views = 6;
+/// The cost of an evaluation per sample and view, as a fraction of the cost of a training step per sample. An
+/// evaluation has only a forward pass, which in `carillon train` has up to 1.6 times the pixels.
+inline constexpr double forward_share = 0.5;
+
 struct EvaluatorSettings {
   std::int64_t batch_size = 1;  ///< records per forward pass
   Arithmetic arithmetic = Arithmetic::fp32;
-  /// Average the outputs of each image over six mirrored and shifted views of the image
-  /// (src/step/forward/forward_kernels.h). This takes six times the work.
+  /// Average the outputs of each image over `most_views` mirrored and shifted views of the image.
   bool test_time_augmentation = false;
   int decode_threads = 2;          ///< threads that decode records, if the dataset is not in memory
   std::size_t prefetch_bytes = 0;  ///< PrefetchSettings::bytes

@@ -204,6 +204,10 @@ LinearClassifier fit_classifier(std::span<const float> features, std::int64_t fe
   return fitted;
 }
 
+double HeadFit::seconds_per_pass(std::size_t count) const {
+  return seconds_per_record / forward_share * static_cast<double>(count);
+}
+
 double fine_tuning_share(double epochs) {
   constexpr double epochs_for_full_rate = 2.0;
   const double part = std::clamp(epochs / epochs_for_full_rate, 0.0, 1.0);

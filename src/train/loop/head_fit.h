@@ -48,6 +48,9 @@ struct HeadFitLimits {
 struct HeadFit {
   std::int64_t records = 0;         ///< records of the fit
   double seconds_per_record = 0.0;  ///< on all ranks together, for the outputs of the other layers; equal on all ranks
+
+  /// The expected seconds of a training pass over `count` records.
+  double seconds_per_pass(std::size_t count) const;
 };
 
 /// The factor of the learning rate of a training of `epochs` passes over the records after a head fit. At the full

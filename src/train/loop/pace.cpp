@@ -13,6 +13,20 @@ double in_steps(const PhaseSeconds& spent) { return spent.data + spent.training;
 
 }  // namespace
 
+double latest_position(const Schedule& schedule, std::int64_t steps, double share) {
+  if (share == 1.0) return 0.0;
+  constexpr std::int64_t positions = 1000;
+  const auto position = [&](std::int64_t i) {
+    return static_cast<double>(steps - 1) * static_cast<double>(i) / positions;
+  };
+  const auto rate = [&](std::int64_t i) { return schedule.rate(std::llround(position(i))); };
+  double highest = 0.0;
+  for (std::int64_t i = 0; i <= positions; ++i) highest = std::max(highest, rate(i));
+  std::int64_t found = positions;
+  while (found > 0 && rate(found) < share * highest) --found;
+  return position(found);
+}
+
 Pace::Pace(double seconds, std::int64_t schedule_steps, std::int64_t first_step,
            const std::optional<PacePoint>& resumed, double evaluation_steps)
     : seconds_(seconds),

@@ -4,9 +4,14 @@
 #include <cstdint>
 #include <optional>
 
+#include "carillon/optim/optimizer_settings.h"
 #include "src/report/run_log.h"
 
 namespace carillon {
+
+/// The last position in a schedule of `steps` steps at which the rate is at least `share` times the highest rate; 0 if
+/// `share` is 1. Assumes that the rate falls after a warm-up, as in all usual schedules.
+double latest_position(const Schedule& schedule, std::int64_t steps, double share);
 
 /// Fits a training into a time budget (--time-budget). The schedule has a fixed length, and the run moves through it as
 /// fast as the budget requires. If steps become slower, the run takes fewer steps, and each step covers more of the

@@ -362,10 +362,8 @@ std::int64_t Trainer::schedule_step(std::int64_t step) const { return pace_ ? pa
 
 double Trainer::evaluation_steps() const {
   if (!eval_dataset_) return 0.0;
-  constexpr double forward_share = 0.5, views = 6.0;  // shares of a step's time per sample
-  const double samples =
-      static_cast<double>(eval_dataset_->size()) * (options_.data.test_time_augmentation ? views : 1.0);
-  return forward_share * samples / static_cast<double>(global_batch());
+  const auto views = static_cast<double>(options_.data.test_time_augmentation ? most_views : 1);
+  return forward_share * views * static_cast<double>(eval_dataset_->size()) / static_cast<double>(global_batch());
 }
 
 void Trainer::begin_pace() {
@@ -375,9 +373,11 @@ void Trainer::begin_pace() {
   mpi_.broadcast(std::as_writable_bytes(std::span(left)), 0);
   bool ends = left[0] <= 0.0;
   if (head_fit_) {
-    const double passes = passes_within(left[0]);
+    constexpr double share_of_steps = 0.8;  // the other time is for evaluations
+    const double passes = share_of_steps * left[0] / head_fit_->seconds_per_pass(dataset()->size());
     ends = ends || passes < fewest_passes;
-    pace_->start_at(schedule_start(ends ? 0.0 : fine_tuning_share(passes)));
+    const double share = ends ? 0.0 : fine_tuning_share(passes);
+    pace_->start_at(latest_position(optimizer_.learning_rate, options_.optimizer.max_steps, share));
     if (ends) log_.print("the time suffices for less than one pass over the records: the run ends after the fit");
   }
   if (ends) {
@@ -385,26 +385,6 @@ void Trainer::begin_pace() {
     options_.optimizer.max_steps = pace_->point().last_step;
   }
   log_.log_pace(pace_->point());
-}
-
-double Trainer::passes_within(double seconds) const {
-  constexpr double forward_share = 0.5, share_of_steps = 0.8;  // the other time is for evaluations
-  const double pass = head_fit_->seconds_per_record / forward_share * static_cast<double>(dataset()->size());
-  return share_of_steps * seconds / pass;
-}
-
-double Trainer::schedule_start(double share) const {
-  if (share == 1.0) return 0.0;
-  // The last position with at least this share of the highest rate. All usual schedules fall after their warm-up.
-  constexpr std::int64_t positions = 1000;
-  const double last = static_cast<double>(options_.optimizer.max_steps - 1);
-  const auto position = [&](std::int64_t i) { return last * static_cast<double>(i) / positions; };
-  const auto rate = [&](std::int64_t i) { return optimizer_.learning_rate.rate(std::llround(position(i))); };
-  double highest = 0.0;
-  for (std::int64_t i = 0; i <= positions; ++i) highest = std::max(highest, static_cast<double>(rate(i)));
-  std::int64_t found = positions;
-  while (found > 0 && static_cast<double>(rate(found)) < share * highest) --found;
-  return position(found);
 }
 
 bool Trainer::evaluates_head() const {

@@ -96,10 +96,6 @@ class Trainer {
   /// at a later position in its schedule, with a lower rate. If the time suffices for less than one pass over the
   /// records, the steps would only make the network worse: then plans a single step at the lowest rate. Collective.
   void begin_pace();
-  /// The passes over the records for which `seconds` suffice, at the speed of the head fit.
-  double passes_within(double seconds) const;
-  /// The last position in the schedule at which the rate is at least `share` times the highest rate.
-  double schedule_start(double share) const;
   /// Whether the state after the head fit is evaluated. With --time-budget, only if the evaluation takes a small part
   /// of the rest of the time. Collective.
   bool evaluates_head() const;
