@@ -22,9 +22,6 @@ constexpr std::size_t max_bytes = std::size_t{1} << 20;
 
 std::filesystem::path plan_path(const std::filesystem::path& train_dir) { return train_dir / plan_name; }
 
-/// Members that plans of older versions lack.
-constexpr std::string_view later_names[] = {"contents", "evaluation_seconds", "views"};
-
 /// Calls `visit_one(name, value)` for each value of the plan.
 template <typename Plan, typename VisitOne>
 void visit(Plan& plan, const VisitOne& visit_one) {
@@ -118,10 +115,7 @@ std::optional<TrainingPlan> read_plan(const std::filesystem::path& train_dir) {
       fail(ExitCode::data, "{}: written by a newer version of carillon", path.string());
     }
     TrainingPlan plan;
-    visit(plan, [&](const char* name, auto& value) {
-      const bool may_lack = std::ranges::find(later_names, name) != std::end(later_names);
-      if (!may_lack || json.contains(name)) json.at(name).get_to(value);
-    });
+    visit(plan, [&](const char* name, auto& value) { json.at(name).get_to(value); });
     return plan;
   } catch (const nlohmann::json::exception& error) {
     fail(ExitCode::data, "{}: is not a plan of carillon train: {}", path.string(), error.what());
