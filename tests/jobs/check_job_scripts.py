@@ -129,7 +129,11 @@ class LaunchTest(ScriptTest):
         logger = self.stub("logger", SIGNAL_LOGGER)
         self.log = pathlib.Path(tempfile.mkstemp(dir=self.work)[1])  # a former logger may still write to its own log
         launcher = subprocess.Popen(
-            self.command(logger), env=os.environ | {"LOG": str(self.log)}, start_new_session=True, preexec_fn=heed_signals
+            self.command(logger),
+            env=os.environ | {"LOG": str(self.log)},
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=heed_signals,
         )
         self.addCleanup(self.kill, launcher)
         self.wait_for(lambda: self.logged() == ["ready"], "the logger runs")
@@ -141,6 +145,8 @@ class LaunchTest(ScriptTest):
         except ProcessLookupError:
             pass
         launcher.wait()
+        launcher.stdout.read()  # until the logger has ended too: it must not write to a log that is removed
+        launcher.stdout.close()
 
     def forwarded(self, *sent):
         """Sends the signals to a launcher. Returns the kinds of signals that the logger gets, and the exit code (None

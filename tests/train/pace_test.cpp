@@ -40,6 +40,14 @@ TEST(Pace, FindsTheLatestPositionWithAShareOfTheHighestRate) {
   EXPECT_NEAR(latest_position(falling, 1000, 0.0), 999.0, 1.0);
 }
 
+/// `carillon train --more` continues from the fit of the last layer if no later state was better.
+TEST(Pace, ALargerBudgetContinuesARunWithoutSteps) {
+  const PacePoint fitted{.step = 0, .schedule_step = 250.0, .last_step = 1, .seconds = 20.0, .time_budget = 30.0};
+  const Pace pace(60.0, 1000, 0, fitted);
+  EXPECT_EQ(pace.point().last_step, 1000);
+  EXPECT_EQ(pace.schedule_step(0), 125);
+}
+
 TEST(Pace, MayBeginLaterInTheSchedule) {
   Pace pace(60.0, 1000, 0, std::nullopt);
   pace.start_at(600.0);
