@@ -312,7 +312,7 @@ OnnxFile::OnnxFile(std::filesystem::path path) : path_(std::move(path)), model_(
     if (!constants_.emplace(tensor.name(), constant).second) {
       refuse(fmt::format("has two arrays named '{}'", printable(tensor.name())));
     }
-    tensor.Clear();  // `constants_` now has the values
+    onnx::Tensor().Swap(&tensor);  // frees the memory: `constants_` now has the values
   }
   std::vector<const onnx::ValueInfo*> inputs;
   for (const onnx::ValueInfo& input : graph.input()) {

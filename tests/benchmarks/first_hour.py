@@ -41,11 +41,12 @@ PEERS = {
     "airbench94, 64 px": ("--network", "airbench94", "--size", 64, "--learning-rate", 0.2),
     "plain, 32 px": ("--network", "plain", "--size", 32),
     "plain, 64 px": ("--network", "plain", "--size", 64),
-    # This is the peer for `--ours --from FILE.onnx`. Both programs start from the same weights, which were trained on
-    # ImageNet.
+    # These are the peers for `--ours --from FILE.onnx`. They start from the same weights, which were trained on ImageNet.
     "EfficientNet-Lite0, 224 px": (
-        "--network", "efficientnet_lite0", "--size", 224, "--batch", 16, "--learning-rate", 0.01, "--fp32"),  # fmt: skip
-}
+        "--network", "efficientnet_lite0", "--size", 224, "--batch", 16, "--learning-rate", 0.01, "--fp32"),
+    "EfficientNet-Lite0, 128 px, bf16": (
+        "--network", "efficientnet_lite0", "--size", 128, "--batch", 16, "--learning-rate", 0.01),
+}  # fmt: skip
 
 
 def processor_seconds():

@@ -65,8 +65,12 @@ def interleaved(rounds, configurations, until=float("inf")):
         for name, measure in configurations.items():
             if result := measure() if time.time() < until else None:
                 found[name].append(result)
-                print(f"round {index + 1} of {rounds}: {name}: {result[0]:,.0f}/s", file=sys.stderr, flush=True)
+                print(f"round {index + 1} of {rounds}: {name}: {shown(result[0])}/s", file=sys.stderr, flush=True)
     return {name: results for name, results in found.items() if results}
+
+
+def shown(rate):
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.2f}"
 
 
 def median(results):
@@ -80,7 +84,7 @@ def table(found, unit):
     for name, results in found.items():
         rates = [rate for rate, _ in results]
         peak = max(peak for _, peak in results) / 2**20
-        yield f"| {name} | {median(results):,.0f} | {min(rates):,.0f} to {max(rates):,.0f} | {peak:,.0f} MiB |"
+        yield f"| {name} | {shown(median(results))} | {shown(min(rates))} to {shown(max(rates))} | {peak:,.0f} MiB |"
 
 
 def comparison(found, ours, theirs, unit):
