@@ -10,10 +10,11 @@
 # A bundle contains a copy of this script. Without --bundle, the copy checks its own bundle. The steps are:
 #
 #     tests      all tests with the label gpu; a skipped test counts as failed
-#     parity     GPU tower against CPU tower, and GPU runs against each other (check_gpu_parity.py); the float64 checks
+#     parity     compares GPU and CPU, and GPU runs with each other (check_gpu_parity.py); then runs acceptance
+#                checks on the GPU, such as the comparison with float64 numpy
 #     sanitizer  memcheck, racecheck and initcheck of compute-sanitizer on short runs
 #     bench      speed against PyTorch (gpu_vs_pytorch.py); bench-mnist, bench-cifar10: one data set only
-#     profile    ncu: time and bytes per kernel of an eager step
+#     profile    ncu: time and bytes of each kernel in a step without CUDA graph
 #     second     tests one by one, speed against PyTorch, time and bytes per kernel, equal bits, and bf16 on the CPU
 #                (tests/gpu/gpu_visit.py), each with its share of --seconds; runs only if named in --only. The variable
 #                PHASES has more options for gpu_visit.py, such as PHASES='--phases tests,speed --networks vit'
@@ -211,7 +212,8 @@ step_sanitizer() {
     for tool in memcheck racecheck initcheck; do
       for graph in true false; do
         if [[ $tool != memcheck && $graph == true ]]; then continue; fi
-        # The form of MNIST's first kernel depends on the batch size, so MNIST needs its default batch size.
+        # The batch size decides which variant of MNIST's first kernel runs. The default batch size selects the variant
+        # to check.
         local batch=20
         if [[ $model == mnist ]]; then batch=100; fi
         short "$model" --batch-size "$batch" --max-steps 5 --log-every 2 --cuda-graph="$graph"

@@ -39,8 +39,8 @@ mkdir -p "$bundle"/{bin,libexec,lib/openmpi3,lib/pmix,share,etc}
 glibc='^(ld-linux.*|lib(c|m|mvec|dl|pthread|rt|resolv|util|anl|nsl|nss_.*|thread_db|BrokenLocale))\.so'
 cuda='^lib(cuda|cudart|cudnn.*|cublas|cublasLt|nccl|nvrtc.*|nvJitLink|nvidia-.*|cupti|cufft|curand|cusolver|cusparse)\.so'
 
-# Prints "soname path" for every other library that the files load, directly or indirectly. The path of a missing
-# library is "not".
+# Prints "soname path" for every library that the files load, directly or indirectly, except the libraries above. The
+# path of a missing library is "not".
 libraries_of() {
   ldd "$@" 2>/dev/null | awk '$2 == "=>" {print $1, $3}' | sort -u |
     while read -r soname path; do

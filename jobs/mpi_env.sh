@@ -8,7 +8,7 @@ if ((EUID == 0)); then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 
-# Open MPI counts one slot per core, not per hardware thread, and an affinity mask can exclude cores. cores_of LIST
+# Open MPI counts one slot per core, not per hardware thread. An affinity mask can also exclude cores. cores_of LIST
 # prints how many cores have a hardware thread in LIST, for example 0-3,8. If LIST is empty, it counts all cores. If the
 # number is unknown, it prints 0.
 cores_of() {
@@ -27,8 +27,8 @@ cores=$(cores_of "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/sta
 if ((cores == 0)); then cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc); fi
 
 # Seconds that mpirun waits after TERM or INT before it sends the ranks a signal, and again before it kills them. After
-# a rank has failed, mpirun also waits two times this long. So the default is small. Scripts that restart trainings set
-# a larger value.
+# a rank has failed, mpirun also waits twice this time before it ends. The default is small, so that mpirun ends soon.
+# Scripts that restart trainings set a larger value, so that the other ranks can save.
 export OMPI_MCA_odls_base_sigkill_timeout=${OMPI_MCA_odls_base_sigkill_timeout:-4}
 
 # Binds each rank to an equal share of the cores. If there are more ranks than cores, the ranks are not bound.

@@ -38,7 +38,7 @@ if [[ ! $ranks =~ ^[1-9][0-9]*$ ]]; then
   exit 64
 fi
 
-# Inside a job of a batch system, mpirun would use the hosts of the job and count its tasks as slots.
+# Inside a job of a batch system, mpirun would use the hosts of the job and count the tasks of the job as slots.
 export OMPI_MCA_ras=^slurm,tm,lsf,gridengine OMPI_MCA_plm=^slurm,tm,lsf
 
 mapfile -t mpirun < <(mpirun_on "$ranks")

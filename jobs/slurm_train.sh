@@ -35,7 +35,7 @@ fi
 job=$SLURM_JOB_ID
 # One task of a job array has the same ID as the array. For this ID, squeue lists all tasks of the array.
 if [[ -n ${SLURM_ARRAY_JOB_ID-} ]]; then job=${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}; fi
-# Neither restart nor requeue a cancelled job. A cancelled job is not in the state RUNNING.
+# A cancelled job must not restart the training and must not be requeued. Such a job is not in the state RUNNING.
 is_running="[[ \$(squeue --noheader --job $job --format=%T) == RUNNING ]]"
 requeue="echo 'slurm_train: stopped after a checkpoint; requeueing job $job'; scontrol requeue $job"
 launch slurm_train --on-other-hosts --restart-if "$is_running" --after-stop "$is_running && { $requeue; }" -- \
