@@ -223,7 +223,7 @@ class AttentionBf16Cpu final : public Op {
     }
     return list.product(static_cast<int>(o.count));
   }
-  /// Calls write(block, panel, sums) with the 16 x 16 sums of each block and panel.
+  /// Multiplies the operands. Calls write(block, panel, sums) with the 16 x 16 sums of each block and panel.
   template <typename Write>
   void multiply(const Operands& o, const Write& write) const {
     thread_local TileList list;

@@ -74,7 +74,7 @@ struct AttentionWeights : AttentionRows {
     float largest[threads], sums[threads];
   };
 
-  T* weights = nullptr;  ///< P, with the same layout as the scores
+  T* weights = nullptr;  ///< receives P, with the same layout as the scores
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {

@@ -1,4 +1,4 @@
-// AttentionProducts for one instruction set. The products use the same blocks as Winograd's products.
+// AttentionProducts for one instruction set. The products use the same loops over blocks as Winograd's products.
 #include "kernels/attention/attention_products.h"
 #include "kernels/conv2d/winograd_product.h"
 #include "kernels/shared/simd.h"

@@ -22,9 +22,9 @@
 //
 //   dx[r,c] = gamma[c] inv[c] dz[r,c]
 //
-// x, y, addend: [batch, ..., channels]; r runs over the n rows of all extents except the last. gamma, beta,
-// moving_mean, moving_variance: [channels], float32 in every arithmetic. Without trains_scale, gamma is 1 and not a
-// variable.
+// x, y, addend: [batch, ..., channels]; r is the index of a row. n, the number of rows, is the product of all extents
+// except the last. gamma, beta, moving_mean, moving_variance: [channels], float32 in every arithmetic. If trains_scale
+// is false, gamma is the constant 1.
 //
 // The op computes moments from the distances to one value of the channel, and adds the sums of blocks in float64
 // (batch_norm_math.h). Therefore no digits are lost if the mean is far from 0. The order of every sum depends only on
@@ -87,7 +87,7 @@ extern const OpType batch_norm_op;
 struct BatchNormForm {
   BatchNormParams params;
   ActivationKind activation = ActivationKind::none;  ///< f
-  bool has_addend = false;                           ///< y = f(z + addend)
+  bool has_addend = false;                           ///< true: y = f(z + addend)
   bool over_all_towers = false;  ///< true: in training, n, mean, variance and the sums in dx include the batches of all
                                  ///< ranks
   /// True: the gradient of y is the sum of two gradients (OpTraits::summing_gradients). Requires has_addend and a ReLU.

@@ -41,7 +41,7 @@ struct Conv2dParams {
   std::int64_t kernel_width = 0, stride_width = 0, dilation_width = 0;  ///< 0: the same as kernel, stride, dilation
   std::vector<std::int64_t> pads = {};  ///< {top, left, bottom, right}; replaces `padding` if it is not empty
 
-  /// Returns the windows over images [batch, height, width, in]. Errors: as slide_over.
+  /// Returns the windows over images [batch, height, width, in]. Errors: the errors of slide_over.
   ImageWindows windows(const Shape& input) const {
     return slide_over(input[1], input[2],
                       {kernel, kernel_width, stride, stride_width, padding, pads, dilation, dilation_width});

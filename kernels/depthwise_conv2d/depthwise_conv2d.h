@@ -33,7 +33,7 @@ struct DepthwiseConv2dParams {
   std::vector<std::int64_t> pads = {};                ///< {top, left, bottom, right}; replaces `padding` if it is not
                                                       ///< empty
 
-  /// Returns the windows over images [batch, height, width, channels]. Errors: as slide_over.
+  /// Returns the windows over images [batch, height, width, channels]. Errors: the errors of slide_over.
   ImageWindows windows(const Shape& input) const {
     return slide_over(input[1], input[2], {kernel, kernel_width, stride, stride_width, padding, pads});
   }

@@ -116,7 +116,7 @@ class ConcatDefinition final : public OpDefinition {
   ConcatParams params_;
 };
 
-/// Returns the shape of the result. Errors: as concat.
+/// Returns the shape of the result. Errors: the errors of concat.
 Shape joined_shape(const Graph& graph, const std::string& name, std::span<const Value> inputs,
                    const ConcatParams& params) {
   if (inputs.empty()) fail(ExitCode::failed, "concat {}: there are no inputs", name);

@@ -37,7 +37,7 @@ struct MaxPoolParams {
   std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}; replaces `padding` if it is not
                                                     ///< empty
 
-  /// Returns the windows over images [batch, height, width, channels]. Errors: as slide_over.
+  /// Returns the windows over images [batch, height, width, channels]. Errors: the errors of slide_over.
   ImageWindows windows(const Shape& input) const {
     if (window == 0)
       return slide_over(input[1], input[2], {input[1], input[2], input[1], input[2], Padding::valid, {}});
@@ -96,7 +96,7 @@ struct AvgPoolParams {
   std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}; replaces `padding` if it is not
                                                     ///< empty
 
-  /// Returns the windows over images [batch, height, width, channels]. Errors: as slide_over.
+  /// Returns the windows over images [batch, height, width, channels]. Errors: the errors of slide_over.
   ImageWindows windows(const Shape& input) const {
     return slide_over(input[1], input[2], {window, window_width, stride, stride_width, padding, pads});
   }
