@@ -6,7 +6,7 @@
 //     all its pixels are outside the image or, in the data gradient, at positions that the stride skips. If this is
 //     true for only some of its pixels, tiles of zeros replace these pixels.
 //   weights gradient: a left tile is 16 channels by 32 values: one pixel of two groups of 16 images, or two pixels of
-//     one group, from the upper and the lower half of the rows. The form that leaves fewer products empty is used.
+//     one group, from the upper and the lower half of the rows. The code uses the variant with fewer empty products.
 //   fewer than 16 channels: the pixels that a row of the filter reads become channels of one pixel (ExpandedColumns).
 // The number of threads changes neither the order of additions nor the bits of the results.
 #pragma once
@@ -101,9 +101,9 @@ class ExpandedColumns {
   Tensor expanded_;
 };
 
-/// Computes target = source * filters + bias, then an optional ReLU. The target is y and the source x, or the target is
-/// dx and the source dz. Source and target are bf16. With `accumulate`, computes target = target + source * filters,
-/// rounded once; this excludes biases and a ReLU.
+/// Computes target = source * filters + bias, then an optional ReLU. In forward, the target is y and the source is x.
+/// In the data gradient, the target is dx and the source is dz. Source and target are bf16. If `accumulate` is true,
+/// computes target = target + source * filters, rounded once. In this case, there are no biases and no ReLU.
 ///
 /// source: [n, h, w, c], filters: [r, r, c, o], bias: [o] or no data, target: [n, p, q, o]. If the axes are backward,
 /// the filters have the layout of the forward convolution, [r, r, o, c].

@@ -1,4 +1,4 @@
-// A convolution in bf16, or the data gradient of a convolution.
+// Computes a convolution in bf16, or its data gradient.
 #include <omp.h>
 
 #include <algorithm>
@@ -90,7 +90,7 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t depth_blocks() const { return ceil_divide(depth(), tile_depth); }
   std::int64_t panels() const { return ceil_divide(outputs(), tile_rows); }
   std::int64_t panel_groups() const { return ceil_divide(panels(), panels_per_product_); }
-  std::int64_t group_cells() const { return depth_blocks() * plane_; }  ///< elements of one group's cells in a strip
+  std::int64_t group_cells() const { return depth_blocks() * plane_; }  ///< elements of a group's cells in a strip
   std::int64_t taps() const { return task_.rows.window * task_.columns.window; }
   std::int64_t strips() const { return ceil_divide(task_.rows.target, strip_rows_); }
 
@@ -115,7 +115,8 @@ class Convolution final : public Conv2dPassCpu {
     }
   }
 
-  /// Packs source rows [rows.first, rows.last) of the groups from `first_group` as cells [group][block][row][column].
+  /// Packs source rows [rows.first, rows.last) of `group_count` groups, starting at `first_group`, as cells
+  /// [group][block][row][column].
   void pack_cells(std::int64_t first_group, std::int64_t group_count, const GatherAxis::Range& rows,
                   Bf16* cells) const {
     const std::int64_t height = task_.rows.source, width = task_.columns.source;
@@ -229,7 +230,7 @@ class Convolution final : public Conv2dPassCpu {
     }
   }
 
-  /// The largest number of groups in a strip. If the weights exceed the cache, each strip reads them once.
+  /// The largest number of groups in a strip. If the weights exceed the cache, each strip reads the weights once.
   static constexpr std::int64_t most_groups = 6;
   /// If a target has at least this number of bytes for each thread, it is written with non-temporal stores. A normal
   /// store would first read the cache line. After non-temporal stores, the next op reads the target from memory.

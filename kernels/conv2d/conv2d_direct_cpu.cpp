@@ -123,7 +123,7 @@ Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& de
       .bias = biases_desc(biases),
       .dst = activations_desc(y),
       .strides = {geometry.vertical.stride, geometry.horizontal.stride},
-      // oneDNN counts dilations from 0, so it means d by d - 1.
+      // oneDNN counts dilations from 0: it expresses a dilation d as d - 1.
       .dilations = {geometry.vertical.dilation - 1, geometry.horizontal.dilation - 1},
       .padding_before = {geometry.vertical.before, geometry.horizontal.before},
       .padding_after = {geometry.vertical.after, geometry.horizontal.after},

@@ -2,7 +2,7 @@
 // size and filter size. The loops are in winograd.h.
 //
 // A convolution of stride 1 with a filter of r x r is computed in tiles of m x m outputs. Each tile reads n x n inputs,
-// with n = m + r - 1. For each pair of channels, it needs n^2 products instead of m^2 r^2 products.
+// with n = m + r - 1. For each channel and each filter, a tile needs n^2 products instead of m^2 r^2 products.
 //
 //   V = B^T d B      of n x n inputs d that overlap by r - 1      [n^2][tile][channel]
 //   U = G g G^T      of a filter g                                [n^2][panel][channel][filter of the panel]

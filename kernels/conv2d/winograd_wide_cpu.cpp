@@ -256,7 +256,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
   CpuDevice& device_;
   WinogradFilterGradient task_;
   const WinogradKernels& kernels_;
-  std::vector<WinogradTiling> tilings_;  ///< their terms are added to W one tiling after the other
+  std::vector<WinogradTiling> tilings_;  ///< the terms of the tilings are added to W one tiling after the other
   std::int64_t block_tiles_;             ///< number of tiles per block; each block is summed separately
   WinogradMatrices v_{}, z_{}, w_{};
   float* zeros_ = nullptr;
