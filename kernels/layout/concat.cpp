@@ -35,7 +35,8 @@ std::byte* element(const Tensor& tensor, std::int64_t i) {
   return static_cast<std::byte*>(tensor.data) + static_cast<std::size_t>(i) * size_of(tensor.type);
 }
 
-/// Calls body(part k of a row of the whole, the same row of part k, its bytes).
+/// Calls body(address of part k in a row of the whole, address of this row in part k, number of bytes) for each row and
+/// each part.
 template <typename Body>
 void for_parts(const RowParts& rows, const Tensor& whole, std::span<const Tensor> parts, const Body& body) {
   parallel_items(static_cast<std::size_t>(rows.rows), static_cast<std::size_t>(rows.row_size), elementwise_grain,

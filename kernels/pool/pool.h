@@ -33,7 +33,7 @@ struct MaxPoolParams {
                             ///< without padding
   std::int64_t stride = 1;
   Padding padding = Padding::same;
-  std::int64_t window_width = 0, stride_width = 0;  ///< 0: the same as window, stride
+  std::int64_t window_width = 0, stride_width = 0;  ///< 0: the value of window or stride
   std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}; replaces `padding` if it is not
                                                     ///< empty
 
@@ -92,7 +92,7 @@ struct AvgPoolParams {
   std::int64_t stride = 1;
   Padding padding = Padding::same;
   bool counts_padding = false;                      ///< true: the mean also counts positions in the padding
-  std::int64_t window_width = 0, stride_width = 0;  ///< 0: the same as window, stride
+  std::int64_t window_width = 0, stride_width = 0;  ///< 0: the value of window or stride
   std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}; replaces `padding` if it is not
                                                     ///< empty
 
