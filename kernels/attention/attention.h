@@ -12,10 +12,10 @@
 //   qkv: [batch, tokens, 3 * width]   y: [batch, tokens, width]
 //
 // A token's row of qkv has the query, then the key, then the value. The query, the key and the value are each divided
-// into one group of width / heads neighbouring channels per head. The three groups of a head are its q, k and v. P is
-// not stored. Backward computes P again from qkv and from numbers that forward keeps for each row of S. Forward keeps
-// two numbers per row or, with cuDNN's fused operation, one number per row. If a score S[i, j] is infinite, row i of y
-// becomes NaN, so that no infinity is hidden.
+// into groups of width / heads neighbouring channels, one group per head. The three groups of a head are its q, k and
+// v. P is not stored. Backward computes P again from qkv and from numbers that forward keeps for each row of S. Forward
+// keeps two numbers per row or, with cuDNN's fused operation, one number per row. If a score S[i, j] is infinite, row i
+// of y becomes NaN, so that no infinity is hidden.
 //
 // Sources: Vaswani et al., "Attention is all you need", 2017. Dosovitskiy et al., "An image is worth 16x16 words",
 // 2021. Dao et al., "FlashAttention: fast and memory-efficient exact attention with IO-awareness", 2022.

@@ -38,7 +38,7 @@ struct AttentionRows {
   static constexpr int rows_per_block = threads / lanes;
 
   float* scores = nullptr;
-  AttentionRow* kept = nullptr;  ///< one entry is written per row; null if backward never runs
+  AttentionRow* kept = nullptr;  ///< receives one entry per row; null if backward never runs
   std::int64_t kept_stride = 0;  ///< number of entries of one sample in `kept`
   std::int64_t samples = 0, tokens = 0, row_stride = 0;
   float scale = 1.0f;

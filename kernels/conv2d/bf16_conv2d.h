@@ -51,11 +51,12 @@ struct GatherAxis {
   /// Targets that are period() apart read source positions at the same filter positions (taps), except at the edges.
   std::int64_t period() const { return backward ? stride : 1; }
 
-  /// Returns the smallest range of source positions that contains all positions that targets [first, last) read.
+  /// The source positions [first, last).
   struct Range {
     std::int64_t first, last;
     std::int64_t length() const { return last - first; }
   };
+  /// Returns the smallest range of source positions that contains all positions that targets [first, last) read.
   Range sources_of(std::int64_t first, std::int64_t last) const {
     Range range{source, 0};
     for (std::int64_t at = first; at < last; ++at) {
@@ -74,8 +75,8 @@ struct GatherAxis {
   }
 };
 
-/// For a convolution with few channels. For each output column, copies the pixels that a row of the filter reads to
-/// neighbouring channels of one pixel.
+/// For a convolution with few channels. For each output column, copies the pixels that a row of the filter reads. The
+/// copies become neighbouring channels of one pixel.
 ///
 ///   expanded[n, h, q, j c + k] = x[n, h, q stride + j - before, k], zeros outside     x: [n, h, w, c], j < r, k < c
 ///
@@ -140,7 +141,7 @@ inline std::int64_t images_of_group(std::int64_t group, std::int64_t images) {
   return std::min(tile_rows, images - group * tile_rows);
 }
 
-/// Makes the passes if x, y and their gradients are bf16. Requires is_plain.
+/// Makes the passes if x, y and their gradients are bf16. Requires that is_plain returns true.
 Conv2dPassesCpu make_bf16_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
 
 }  // namespace carillon

@@ -62,7 +62,7 @@ class ReorderedWeights {
 
 using Arguments = std::unordered_map<int, memory>;
 
-/// A primitive. Before it runs, weights are reordered; after it runs, a gradient is reordered.
+/// Runs a primitive. Reorders the weights before the run, or the gradient of the weights after the run.
 template <typename Primitive>
 class DirectPass final : public Conv2dPassCpu {
  public:

@@ -15,8 +15,8 @@
 // fewer products there. Short and whole tiles use the same filter transforms (winograd_tile.h).
 //
 // A vector contains neighbouring channels of V, or neighbouring filters of U, M, Z or W. The values of a vector are
-// contiguous in memory, as in activations. Channel and filter counts are rounded up to whole vectors in V, M and Z, and
-// filter counts in U and W. Elements beyond the counts are zero or never read.
+// contiguous in memory, as in activations. V, M and Z round channel and filter counts up to whole vectors. U and W
+// round up only filter counts. Elements beyond the counts are zero or never read.
 //
 // Source: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2015 (arXiv:1509.09308). The
 // construction of Toom and Cook makes the matrices from the points 0, 1, -1, 2, -2, 1/2, -1/2, ... and infinity.

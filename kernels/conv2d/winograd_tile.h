@@ -180,8 +180,8 @@ struct TilePixels {
   }
 };
 
-/// The rows or columns of a tile. They compute F(m, r) at points of F(m_filters, r), so that F(m, r) and F(m_filters,
-/// r) use the same filter transforms.
+/// The rows or columns of a tile, along which the tile computes F(m, r) at points of F(m_filters, r). Therefore F(m, r)
+/// and F(m_filters, r) use the same filter transforms.
 template <int m_, int r, int m_filters>
 struct WinogradExtent {
   static constexpr int m = m_, n = m + r - 1, n_filters = m_filters + r - 1;

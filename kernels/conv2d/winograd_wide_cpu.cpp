@@ -244,7 +244,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// Sets to 0 the sums of frequencies that no tiling has, because all tiles are short.
+  /// If all tiles are short, no tiling has some of the frequencies. Sets the sums of these frequencies to 0.
   void clear_missing_sums(const ThreadShare& mine) const {
     for (int frequency = 0; frequency < kernels_.frequencies; ++frequency) {
       if (has_sums_before(tilings_.size(), frequency)) continue;

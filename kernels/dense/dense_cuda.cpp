@@ -45,7 +45,8 @@ class ParameterCopy {
   }
 
   const Tensor& tensor() const { return copy_; }
-  /// Returns the copy of a matrix [rows, columns], or of its transpose, as an operand.
+  /// matrix() returns the copy of a matrix [rows, columns] as an operand. transpose() returns the transpose of this
+  /// matrix as an operand.
   MatrixOperand matrix() const { return {&copy_, {extent(0), extent(1), is_filter_major_}}; }
   MatrixOperand transpose() const { return {&copy_, {extent(1), extent(0), !is_filter_major_}}; }
   void refresh(Stream& stream) const {

@@ -7,8 +7,8 @@
 //   static constexpr bool keeps_gradient = true;                  optional: dx = dy
 //   using ForBf16 = ...;                                          optional: a functor for bf16 on a CPU (function_for)
 //   F rounded_to_bf16() const;                                    optional: the functor with rounded limits for bf16
-//   (function_for) float value(float x) const;                                   y float gradient(float read, float dy)
-//   const;                   dx; optional if backward_reads is nothing
+//   float value(float x) const;                                   y
+//   float gradient(float read, float dy) const;                   dx; optional if backward_reads is nothing
 //
 // The arithmetic has no branches and no calls, so that a compiler vectorises it. batch_norm applies the activations to
 // its output.

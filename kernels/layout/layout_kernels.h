@@ -15,8 +15,8 @@
 
 namespace carillon {
 
-// TransposeAxes: maps an element of a transposed sample to its position in the original sample. If axes stay
-// neighbours, they are merged into one axis. Axes of extent 1 are omitted.
+// TransposeAxes: maps an element of a transposed sample to its position in the original sample. Axes that stay
+// neighbours in the transposed sample are merged into one axis. Axes of extent 1 are omitted.
 
 /// An axis of the result. `stride`: the stride that this axis has in the original tensor, in elements.
 struct TransposeAxis {

@@ -20,7 +20,7 @@ namespace carillon {
 //   dx[n,h,w,c] = sum over the windows (p,q) with k = (h,w) of dm[n,p,q,c]
 //   db[c] = sum over n,p,q of dm[n,p,q,c]
 //
-// A NaN in a window makes its y NaN.
+// If a window contains a NaN, the y of this window is NaN.
 //
 // Passes fuse a ReLU before the op into the op (src/graph/passes.h). A ReLU before the pooling and a ReLU after the
 // pooling give the same values and gradients. After the pooling, the ReLU processes only a quarter of the elements

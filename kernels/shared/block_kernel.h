@@ -79,9 +79,9 @@ struct ForEachElement {
 template <typename Element>
 ForEachElement(Element, std::int64_t) -> ForEachElement<Element>;
 
-/// One step of a block's tree sum: thread t < width adds value t + width to value t. Consecutive phases call it with
-/// width = threads / 2, threads / 4, ..., 1. Afterwards the sum is in values[0]. The order of the additions is always
-/// the same.
+/// One step of a block's tree sum: thread t < width adds value t + width to value t. Consecutive phases call this
+/// function with width = threads / 2, threads / 4, ..., 1. Afterwards the sum is in values[0]. The order of the
+/// additions is always the same.
 template <typename T>
 CARILLON_HOST_DEVICE void fold(T* values, int thread, int width) {
   if (thread < width) values[thread] += values[thread + width];

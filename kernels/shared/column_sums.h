@@ -54,7 +54,7 @@ struct ColumnParts {
 };
 
 /// Base of a struct that uses the sums of all rows. Among the blocks of ColumnSums with the same columns, only the
-/// block that finishes last runs it. A derived struct has
+/// block that finishes last runs this struct. A derived struct has
 ///
 ///   template <int phase> void run(Shared&, const ColumnCut&, const ColumnParts&, int column_block, int thread) const;
 ///
@@ -115,7 +115,7 @@ struct ColumnFinish {
   }
 };
 
-/// A Finish that does nothing, because the next kernel reads the blocks' sums.
+/// A ColumnFinish that does nothing, because the next kernel reads the blocks' sums.
 struct KeepParts {
   static constexpr int phases = 0;
   struct Shared {};

@@ -140,7 +140,7 @@ struct GradientSums {
   }
 };
 
-/// Returns `kernel` with its number of lanes and its rows per block.
+/// Returns `kernel` after setting its number of lanes and its rows per block.
 template <typename T, int n, typename F>
 GradientSums<T, n, F> divided(GradientSums<T, n, F> kernel) {
   while (kernel.lanes < kernel.max_lanes && kernel.lanes * n < kernel.columns) kernel.lanes *= 2;
