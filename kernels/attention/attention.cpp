@@ -90,7 +90,7 @@ class AttentionCpu final : public Op {
     }
   }
 
-  /// Returns the address of one head's channels of one token in a tensor [batch, tokens, parts * width].
+  /// Returns the address of the channels of one head and one token in a tensor [batch, tokens, parts * width].
   float* channels(const Tensor& tensor, std::int64_t sample, std::int64_t token, std::int64_t head,
                   Part part = query) const {
     const std::int64_t row = tensor.shape[2];
@@ -109,7 +109,7 @@ class AttentionCpu final : public Op {
       std::copy_n(channels(from, sample, t, head, part), shape_.head_size(), to.at(t));
     }
   }
-  /// Writes `count` rows of `from` to the channels of one head, for the tokens [first, first + count) in `to`.
+  /// Writes `count` rows of `from` to `to`: to the channels of one head in the tokens [first, first + count).
   void write(const PaddedMatrix& from, std::int64_t first, std::int64_t count, const Tensor& to, std::int64_t sample,
              std::int64_t head, Part part = query) const {
     for (std::int64_t t = 0; t < count; ++t) {
@@ -130,7 +130,7 @@ class AttentionCpu final : public Op {
       body(first, std::min(chunk_, shape_.tokens - first));
     }
   }
-  /// Computes c = a b or, with `add`, c += a b. a: [rows, depth], b: [depth, columns], c: [rows, columns].
+  /// Computes c = a b, or c += a b if `add` is true. a: [rows, depth], b: [depth, columns], c: [rows, columns].
   void multiply(const float* a, std::int64_t a_row, std::int64_t a_step, const PaddedMatrix& b, const PaddedMatrix& c,
                 std::int64_t rows, std::int64_t columns, std::int64_t depth, bool add = false) const {
     products_.multiply({a, a_row, a_step, b.data, b.stride, c.data, c.stride, rows, columns, depth, add});

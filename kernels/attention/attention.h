@@ -12,10 +12,10 @@
 //   qkv: [batch, tokens, 3 * width]   y: [batch, tokens, width]
 //
 // A token's row of qkv has the query, then the key, then the value. The query, the key and the value are each divided
-// into one group of width / heads neighbouring channels per head. The three groups of a head are its q, k and v. P is
-// not stored. Backward computes P again from qkv and from numbers that forward keeps for each row of S. These are two
-// numbers or, with cuDNN's fused operation, one number. If a score S[i, j] is infinite, row i of y becomes NaN, so that
-// no infinity is hidden.
+// into groups of width / heads neighbouring channels, one group per head. The three groups of a head are its q, k and
+// v. P is not stored. Backward computes P again from qkv and from numbers that forward keeps for each row of S. Forward
+// keeps two numbers per row or, with cuDNN's fused operation, one number per row. If a score S[i, j] is infinite, row i
+// of y becomes NaN, so that no infinity is hidden.
 //
 // Sources: Vaswani et al., "Attention is all you need", 2017. Dosovitskiy et al., "An image is worth 16x16 words",
 // 2021. Dao et al., "FlashAttention: fast and memory-efficient exact attention with IO-awareness", 2022.
@@ -56,8 +56,8 @@ std::unique_ptr<Op> make_attention_cpu(const AttentionParams& params, const OpCo
 /// Makes the op of make_attention_cpu for tensors in bf16.
 std::unique_ptr<Op> make_attention_bf16_cpu(const AttentionParams& params, const OpContext& context,
                                             const OpTensors& tensors);
-/// Makes an op that uses a fused operation of cuDNN (in bf16) or matrix products. Errors: as
-/// make_attention_products_cuda.
+/// Makes an op that uses a fused operation of cuDNN (in bf16) or matrix products. Errors: the
+/// errors of make_attention_products_cuda.
 std::unique_ptr<Op> make_attention_cuda(const AttentionParams& params, const OpContext& context,
                                         const OpTensors& tensors);
 /// Makes an op that uses matrix products, for every arithmetic and head size. Errors: failed (the scores of one head

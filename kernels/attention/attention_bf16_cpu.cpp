@@ -45,7 +45,8 @@ struct Rows {
   }
 };
 
-/// Divides a thread's share of the workspace into parts. If there is no workspace, only used() is meaningful.
+/// Divides a thread's share of the workspace into parts. If there is no workspace, the object only counts the floats
+/// that the parts need (used()).
 class WorkspaceParts {
  public:
   explicit WorkspaceParts(float* workspace = nullptr) : workspace_(workspace) {}
@@ -209,8 +210,8 @@ class AttentionBf16Cpu final : public Op {
   }
 
   /// The operands of a product: blocks [first, first + count) of `left` [rows, depth], and `right` [depth, columns].
-  /// The product sums over `steps` blocks of the depth. These begin at depth block 0 of the left operand, and at depth
-  /// block `first_step` of the right operand.
+  /// The product sums over `steps` blocks of the depth. The blocks begin at depth block 0 of the left operand, and at
+  /// depth block `first_step` of the right operand.
   struct Operands {
     Tiles left, right;
     std::int64_t first = 0, count = 0, steps = 0, first_step = 0;
@@ -223,7 +224,7 @@ class AttentionBf16Cpu final : public Op {
     }
     return list.product(static_cast<int>(o.count));
   }
-  /// Calls write(block, panel, sums) with the 16 x 16 sums of each block and panel.
+  /// Multiplies the operands. Calls write(block, panel, sums) with the 16 x 16 sums of each block and panel.
   template <typename Write>
   void multiply(const Operands& o, const Write& write) const {
     thread_local TileList list;

@@ -25,7 +25,7 @@ const AttentionPlan* shared_plan(CudaDevice& device, const AttentionTask& task) 
 }
 
 /// A plan, and the number of equal parts into which the op divides the batch. The plan computes one part; the op runs
-/// it once for each part.
+/// the plan once for each part.
 struct DividedPlan {
   const AttentionPlan* plan = nullptr;  ///< null: cuDNN has no plan
   std::int64_t parts = 1;
@@ -44,7 +44,7 @@ DividedPlan find_plan(CudaDevice& device, AttentionTask task) {
   return {};
 }
 
-/// The plans of an op. `backward` has no plan if no gradient is wanted.
+/// The plans of an op. `backward` has no plan if no gradient is needed.
 struct AttentionPlans {
   DividedPlan forward, backward;
 };
@@ -88,7 +88,7 @@ class FusedAttentionCuda final : public Op {
     }
   }
 
-  /// Returns the memory of the samples from number `sample` on.
+  /// Returns the address of sample number `sample` in each tensor.
   AttentionPlan::Memory memory_from(std::int64_t sample) const {
     const std::int64_t output = sample * shape_.tokens * shape_.width * static_cast<std::int64_t>(size_of(DType::bf16));
     const std::int64_t statistics = sample * shape_.heads * shape_.tokens * std::int64_t{sizeof(float)};

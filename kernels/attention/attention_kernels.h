@@ -38,7 +38,7 @@ struct AttentionRows {
   static constexpr int rows_per_block = threads / lanes;
 
   float* scores = nullptr;
-  AttentionRow* kept = nullptr;  ///< one entry is written per row; null if backward never runs
+  AttentionRow* kept = nullptr;  ///< receives one entry per row; null if backward never runs
   std::int64_t kept_stride = 0;  ///< number of entries of one sample in `kept`
   std::int64_t samples = 0, tokens = 0, row_stride = 0;
   float scale = 1.0f;
@@ -74,7 +74,7 @@ struct AttentionWeights : AttentionRows {
     float largest[threads], sums[threads];
   };
 
-  T* weights = nullptr;  ///< P, with the same layout as the scores
+  T* weights = nullptr;  ///< receives P, with the same layout as the scores
 
   template <int phase>
   CARILLON_HOST_DEVICE void run(Shared& shared, int block, int thread) const {

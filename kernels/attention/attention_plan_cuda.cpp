@@ -19,7 +19,8 @@ using TensorHandle = std::shared_ptr<Tensor_attributes>;
 /// Identifiers of a graph's tensors. A run of the graph maps these identifiers to memory.
 enum Uid : std::int64_t { q_uid = 1, k_uid, v_uid, y_uid, statistics_uid, dy_uid, dq_uid, dk_uid, dv_uid };
 
-/// Describes a part of [batch, tokens, parts, heads, head_size] as cuDNN's [batch, heads, tokens, head_size].
+/// Describes one part of a tensor [batch, tokens, parts, heads, head_size] to cuDNN, as a tensor [batch, heads, tokens,
+/// head_size].
 Tensor_attributes& describe(Tensor_attributes& attributes, const AttentionShape& shape, std::int64_t parts, Uid uid) {
   const std::int64_t row = parts * shape.width;
   return attributes.set_uid(uid)
@@ -63,8 +64,8 @@ void add_backward(CudnnGraph& graph, const AttentionShape& shape) {
 }
 
 void add_operations(CudnnGraph& graph, const CudnnTarget& target, const AttentionTask& task) {
-  // The SM version is set first, because nodes copy it when they are added. If a graph has no SM version, the frontend
-  // uses the version of the current device.
+  // The SM version is set first, because nodes copy the version when they are added. If a graph has no SM version, the
+  // frontend uses the version of the current device.
   if (!target.handle) graph.set_sm_version(model_of(target).compute_capability);
   graph.set_io_data_type(frontend::DataType_t::BFLOAT16)
       .set_intermediate_data_type(frontend::DataType_t::FLOAT)

@@ -1,11 +1,11 @@
-// attention on a GPU by matrix products of cuBLASLt. The op processes one head after the other, for all samples
-// together.
+// attention on a GPU by matrix products of cuBLASLt. The op processes the heads one after the other, and each head for
+// all samples together.
 //
 //   forward    S = q k^T; AttentionWeights; y = P v
 //   backward   S = q k^T, dP = dy v^T; AttentionScoreGradients; dv = P^T dy, dq = dS k, dk = dS^T q
 //
 // S and dP are float32; P and dS have the type of the operands. All four matrices are in the device's workspace. If the
-// matrices of all samples do not fit together, the samples are divided into groups of nearly equal size.
+// workspace is too small for the matrices of all samples, the samples are divided into groups of nearly equal size.
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -20,9 +20,9 @@
 namespace carillon {
 namespace {
 
-/// The division of the workspace. The first part is the products' own workspace. Then follow S, dP, P and dS of one
-/// head for a group of samples, each [samples, tokens, row_stride]. Errors: failed (the workspace is too small for one
-/// sample).
+/// The division of the workspace. The first part is the workspace of the matrix products. The following parts hold S,
+/// dP, P and dS of one head for a group of samples, each [samples, tokens, row_stride]. Errors: failed (the workspace
+/// is too small for one sample).
 struct AttentionScratch {
   static constexpr std::size_t product_bytes = std::size_t{32} << 20;
 
@@ -166,8 +166,8 @@ class AttentionProductsCuda final : public Op {
     }
   }
 
-  /// Returns the address of the first element of one head and one part, in the first sample of the group. `of`: a
-  /// tensor [batch, tokens, parts, heads, head_size].
+  /// Returns the address of the first element of one head in one part (for example the keys), in the first sample of
+  /// the group. `of`: a tensor [batch, tokens, parts, heads, head_size].
   void* element(const Tensor& of, const Group& group, std::int64_t parts, std::int64_t part, std::int64_t head) const {
     const std::int64_t row = group.first * shape_.tokens * parts + part;
     const std::int64_t index = row * shape_.width + head * shape_.head_size();

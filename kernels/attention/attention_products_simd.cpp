@@ -1,4 +1,4 @@
-// AttentionProducts for one instruction set. The products use the same blocks as Winograd's products.
+// AttentionProducts for one instruction set. The products use the same loops over blocks as Winograd's products.
 #include "kernels/attention/attention_products.h"
 #include "kernels/conv2d/winograd_product.h"
 #include "kernels/shared/simd.h"
@@ -20,7 +20,7 @@ void multiply(const AttentionProduct& product) {
                                                           .a_step = product.a_step,
                                                           .b = product.b + first * product.b_row + column,
                                                           .b_step = product.b_row,
-                                                          .b_next = 0,  // b is in the second-level cache at this time
+                                                          .b_next = 0,  // b is already in the second-level cache
                                                           .c = product.c + row * product.c_row + column,
                                                           .c_row = product.c_row,
                                                           .depth = last - first,

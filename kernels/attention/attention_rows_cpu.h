@@ -9,7 +9,7 @@
 
 namespace carillon {
 
-inline constexpr std::int64_t score_lanes = 16;  ///< rows are padded to a multiple of this
+inline constexpr std::int64_t score_lanes = 16;  ///< rows are padded to a multiple of this number of floats
 
 /// A row-major matrix in the workspace, aligned to 64 bytes. The distance between two rows is an odd number of cache
 /// lines, so that the rows of a block use all sets of the first-level cache.

@@ -89,7 +89,8 @@ class BatchNormCpu final : public Op {
  private:
   ElementPointer x() const { return tensors_.inputs[0]; }
   ElementPointer y() const { return tensors_.outputs[0]; }
-  /// Returns the gradient of the output. If there is an addend or an expensive activation, dz has replaced it.
+  /// Returns the gradient of the output. If there is an addend or an expensive activation, the first backward pass has
+  /// replaced this gradient by dz.
   ElementPointer dy() const { return tensors_.output_gradients[0]; }
   ElementPointer dx() const { return tensors_.input_gradients[0]; }
   /// Returns the activation that backward must still differentiate. With an addend, replace_dy_by_dz has already
@@ -102,7 +103,8 @@ class BatchNormCpu final : public Op {
     return {gradient_.data(), gradient_.data() + slices_.width, gradient_.data() + 2 * slices_.width};
   }
 
-  // Two sums per column. The sums of a slice are float64; the sums of a block are float32.
+  // Each slice and each block has two sums per column. The sums of a slice are float64; the sums of a block are
+  // float32.
   double* sums(std::size_t slice, int which) {
     return sums_.data() + (2 * slice + static_cast<std::size_t>(which)) * slices_.width;
   }
@@ -156,8 +158,8 @@ class BatchNormCpu final : public Op {
     });
   }
 
-  /// The sums [width] of a slice consist of parts [channels]: a long row contains several short rows, and each has one
-  /// part. Calls body(number of long rows, first sums, second sums) for each part of each slice, in order.
+  /// The sums [width] of a slice consist of parts [channels]: a long row contains several short rows, and each short
+  /// row has one part. Calls body(number of long rows, first sums, second sums) for each part of each slice, in order.
   template <typename Body>
   void for_parts(const Body& body) {
     for (std::size_t slice = 0; slice < slices_.count; ++slice) {
@@ -296,7 +298,7 @@ class BatchNormDefinition final : public OpDefinition {
   }
   std::shared_ptr<const OpDefinition> with_activation(ActivationKind activation) const {
     if (form_.activation != ActivationKind::none) return nullptr;
-    if (form_.has_addend && activation != ActivationKind::relu) return nullptr;  // backward computes f' from y
+    if (form_.has_addend && activation != ActivationKind::relu) return nullptr;  // backward must compute f' from y
     BatchNormForm activated = form_;
     activated.activation = activation;
     return std::make_shared<BatchNormDefinition>(activated);

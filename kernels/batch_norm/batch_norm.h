@@ -22,9 +22,9 @@
 //
 //   dx[r,c] = gamma[c] inv[c] dz[r,c]
 //
-// x, y, addend: [batch, ..., channels]; r runs over the n rows of all extents except the last. gamma, beta,
-// moving_mean, moving_variance: [channels], float32 in every arithmetic. Without trains_scale, gamma is 1 and not a
-// variable.
+// x, y, addend: [batch, ..., channels]; r is the index of a row. n, the number of rows, is the product of all extents
+// except the last. gamma, beta, moving_mean, moving_variance: [channels], float32 in every arithmetic. If trains_scale
+// is false, gamma is the constant 1.
 //
 // The op computes moments from the distances to one value of the channel, and adds the sums of blocks in float64
 // (batch_norm_math.h). Therefore no digits are lost if the mean is far from 0. The order of every sum depends only on
@@ -39,11 +39,11 @@
 // The batches of all ranks have equal sizes.
 //
 // Memory bandwidth limits the speed. Forward reads x twice and writes y. Backward reads x and dy twice and writes dx to
-// dy. This is the minimum for a tensor that is larger than the caches, because the first pass must read all rows before
-// the second pass begins. Writing y also reads the cache lines of y. The second pass runs from the last row to the
-// first, because the caches may still contain the last rows. On a CPU, an expensive derivative is not computed twice,
-// because the first backward pass writes dz to dy. Therefore a GELU needs one write more than a ReLU. If the GELU were
-// a separate op, it would need a read and a write in forward, and two reads and a write in backward.
+// dy. These are the fewest possible accesses for a tensor that is larger than the caches, because the first pass must
+// read all rows before the second pass begins. Writing y also reads the cache lines of y. The second pass runs from the
+// last row to the first, because the caches may still contain the last rows. On a CPU, an expensive derivative is not
+// computed twice, because the first backward pass writes dz to dy. Therefore a GELU needs one write more than a ReLU.
+// If the GELU were a separate op, it would need a read and a write in forward, and two reads and a write in backward.
 //
 // If there is an addend, forward also reads the addend. If f is a ReLU, the first backward pass reads dy, y and x, and
 // replaces dy by dz. If f is the identity, dz is dy, and the pass does not read y. The second pass reads dz and x, and
@@ -53,8 +53,8 @@
 // A frozen batch norm exchanges nothing and reads x once in forward.
 //
 // Source: Ioffe, Szegedy, "Batch normalization: accelerating deep network training by reducing internal covariate
-// shift", 2015; moving statistics as in PyTorch. A frozen batch norm is PyTorch's BatchNorm in eval() mode within a
-// training.
+// shift", 2015; moving statistics as in PyTorch. A frozen batch norm corresponds to PyTorch's BatchNorm in eval() mode
+// during training.
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -87,7 +87,7 @@ extern const OpType batch_norm_op;
 struct BatchNormForm {
   BatchNormParams params;
   ActivationKind activation = ActivationKind::none;  ///< f
-  bool has_addend = false;                           ///< y = f(z + addend)
+  bool has_addend = false;                           ///< true: y = f(z + addend)
   bool over_all_towers = false;  ///< true: in training, n, mean, variance and the sums in dx include the batches of all
                                  ///< ranks
   /// True: the gradient of y is the sum of two gradients (OpTraits::summing_gradients). Requires has_addend and a ReLU.

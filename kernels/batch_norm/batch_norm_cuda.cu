@@ -132,7 +132,8 @@ class BatchNormCuda final : public Op {
 
   /// True if backward reads positive_ instead of y.
   bool reads_bits() const { return training_ && form_.has_addend && form_.activation == ActivationKind::relu; }
-  /// Returns the gradient of the output. If there is an addend and a ReLU, dz has replaced it.
+  /// Returns the gradient of the output. If there is an addend and a ReLU, replace_dy_by_dz has replaced this gradient
+  /// by dz.
   template <typename T>
   T* dy() const {
     return static_cast<T*>(tensors_.output_gradients[0].data);
@@ -170,7 +171,7 @@ class BatchNormCuda final : public Op {
     sum_columns<n>(terms, combine_gradients(), stream);
   }
 
-  /// As sum_gradients, for an op with an addend and a ReLU. In addition, replaces dy by dz.
+  /// Computes the sums of sum_gradients for an op with an addend and a ReLU. In addition, replaces dy by dz.
   template <typename T, int n>
   void replace_dy_by_dz(Stream& stream) const {
     const auto sum = [&]<bool has_second>(std::bool_constant<has_second>) {
@@ -211,7 +212,7 @@ class BatchNormCuda final : public Op {
   Buffer parts_;                         ///< ColumnParts
   Buffer blocks_done_;                   ///< ColumnSums::blocks_done
   Buffer positive_;                      ///< NormaliseRows::positive
-  Buffer sums_of_ranks_;                 ///< memory of ValuesOfRanks, in forward and then in backward
+  Buffer sums_of_ranks_;                 ///< memory of ValuesOfRanks; forward and backward share it
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 // the channels to the elements.
 //
 //   forward    ColumnSums<BatchMoments, CombineMoments>, NormaliseRows
-//              in evaluation, or if it is frozen: MovingNorm, NormaliseRows
+//              in evaluation, or if the op is frozen: MovingNorm, NormaliseRows
 //   backward   ColumnSums<BatchGradients, CombineGradients>, BatchNormGradient
 //              with an addend and a ReLU: ColumnSums<SumGradients, CombineGradients> writes dz, and BatchNormGradient
 //              reads it
@@ -37,8 +37,8 @@ struct ChannelGradients {
   }
 };
 
-/// The moments of a block's rows. The sums use the distances from the first row of the block. first: mean; second: sum
-/// of squared distances from the mean.
+/// The moments of a block's rows. The sums use the distances from the first row of the block. `first` becomes the mean,
+/// and `second` the sum of squared distances from the mean.
 template <typename T, int n>
 struct BatchMoments {
   const T* x = nullptr;  ///< [rows, columns]
@@ -98,8 +98,8 @@ CARILLON_HOST_DEVICE inline std::uint8_t positive_bits(const Pack<T, n>& y) {
   return static_cast<std::uint8_t>(bits);
 }
 
-/// As BatchGradients, for y = max(z + addend, 0). Replaces dy by dz. If has_second, the gradient of y is dy + second,
-/// rounded to T.
+/// Computes the same sums as BatchGradients, but for y = max(z + addend, 0). Replaces dy by dz. If has_second, the
+/// gradient of y is dy + second, rounded to T.
 template <typename T, int n, bool has_second>
 struct SumGradients {
   const T* x = nullptr;                    ///< [rows, columns]
@@ -142,7 +142,7 @@ struct SumGradients {
 
 /// The variables, moving statistics and results of all channels. Each is an array [columns].
 struct BatchNormChannels {
-  const float *gamma = nullptr, *beta = nullptr;  ///< gamma: null if it is 1
+  const float *gamma = nullptr, *beta = nullptr;  ///< gamma: null if it is the constant 1
   float *moving_mean = nullptr, *moving_variance = nullptr;
   ChannelStatistics* statistics = nullptr;
   ChannelNorms norm;
@@ -303,7 +303,7 @@ struct BatchNormGradient {
   ChannelNorms norm;
   ChannelGradients gradient;
   const T* x = nullptr;   ///< [rows, columns]
-  const T* dy = nullptr;  ///< [rows, columns]; may be dx. If there is an addend, it holds dz
+  const T* dy = nullptr;  ///< [rows, columns]; may be dx. If there is an addend, `dy` holds dz
   T* dx = nullptr;        ///< [rows, columns]
 
   CARILLON_HOST_DEVICE void operator()(std::int64_t index) const {

@@ -135,7 +135,7 @@ template <typename Activation, typename T>
   }
 }
 
-/// Calls body(type_identity of T, activation). T is the element type of the call, and `activation` its activation.
+/// Calls body(element type, activation) with the C++ types for `type` and `activation`.
 template <typename Body>
 [[gnu::always_inline]] inline void with_types(DType type, ActivationKind activation, const Body& body) {
   with_float_type(

@@ -40,7 +40,8 @@ void sum_gradients(ElementPointer x, ElementPointer dy, const NormRows& norm, Ac
 /// Adds `sums` to `first` and `second`, [width] each, in float64.
 void add_sums(const BlockSums& sums, std::size_t width, double* first, double* second);
 
-/// Sets dz = dy f'(z + addend). Computes f' from y = f(z + addend). f: ReLU, or the identity (which changes nothing).
+/// Replaces dy by dz = dy f'(z + addend). Computes f' from y = f(z + addend). f: ReLU, or the identity (which changes
+/// nothing).
 void replace_dy_by_dz(ElementPointer y, ActivationKind activation, std::size_t count, ElementPointer dy);
 
 /// Computes y = f(z).

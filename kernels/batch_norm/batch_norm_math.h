@@ -130,7 +130,7 @@ CARILLON_HOST_DEVICE inline ChannelStatistics take_batch(const Moments& batch, f
   return {batch.mean, 1.0 / std::sqrt(batch.squares / batch.count + epsilon)};
 }
 
-/// Returns the statistics in evaluation.
+/// Returns the statistics that evaluation uses.
 CARILLON_HOST_DEVICE inline ChannelStatistics moving_statistics(float moving_mean, float moving_variance,
                                                                 float epsilon) {
   return {moving_mean, 1.0 / std::sqrt(static_cast<double>(moving_variance) + epsilon)};

@@ -122,7 +122,8 @@ template <typename F, typename T>
       });
 }
 
-/// If sums_stride is 0, adds the terms f(dy[i], other) of a row to sums[0]. If it is 1, adds term i to sums[i].
+/// If sums_stride is 0, adds the terms f(dy[i], other) of a row to sums[0]. If sums_stride is 1, adds term i to
+/// sums[i].
 template <typename F, typename T>
 [[gnu::always_inline]] inline void add_terms(const T* dy, const T* other, std::int64_t other_stride, std::int64_t count,
                                              float* __restrict sums, std::int64_t sums_stride) {
@@ -213,8 +214,8 @@ class BroadcastCpu final : public Op {
         });
   }
 
-  /// `axes`: the broadcast axes. The kernels compute the gradient of operand a. For operand 1, the axes are therefore
-  /// exchanged().
+  /// `axes`: the broadcast axes. For operand 1, `axes` must be exchanged(), because the loops compute the gradient of
+  /// operand a.
   void find_gradient(std::size_t operand, const BroadcastAxes& axes) {
     const Tensor &dy = tensors_.output_gradients.at(0), &gradient = tensors_.input_gradients.at(operand);
     if (!gradient) return;

@@ -15,15 +15,15 @@ namespace carillon {
 //   multiply   y = a b      da = sum of dy b      db = sum of dy a
 //   add        y = a + b    da = sum of dy        db = sum of dy
 //
-// a, b, y: [batch, ...]. If an extent after the batch is 1 or is missing at the front, the operand is repeated along
-// this axis, as in NumPy. An example is [batch, 7, 7, 64] and [batch, 64]. The gradient of a repeated operand is the
-// sum over its repetitions within each sample, in order of the elements. `add` in kernels/elementwise calls
-// add_broadcast for different shapes. Source: the operators Mul and Add of ONNX.
+// a, b, y: [batch, ...]. If an operand's extent after the batch is 1, or is missing at the front, the operand is
+// repeated along this axis, as in NumPy. An example is [batch, 7, 7, 64] and [batch, 64]. The gradient of a repeated
+// operand is the sum over its repetitions within each sample, in order of the elements. `add` in kernels/elementwise
+// calls add_broadcast if the shapes differ. Source: the operators Mul and Add of ONNX.
 
 /// Errors: failed (the shapes cannot be broadcast).
 Value multiply(Graph& graph, const std::string& name, Value a, Value b);
 extern const OpType multiply_op;
-/// `type`: the name of the op type, for add_op. Errors: as multiply.
+/// `type`: the name of the op type, for add_op. Errors: the errors of multiply.
 Value add_broadcast(Graph& graph, const std::string& name, Value a, Value b, const OpType& type);
 
 // mean: the mean of each sample's elements along some axes.
@@ -49,7 +49,8 @@ struct MeanParams {
 Value mean(Graph& graph, const std::string& name, Value x, const MeanParams& params);
 extern const OpType mean_op;
 
-/// Returns the axes of `params` as non-negative numbers. Errors: failed (as mean).
+/// Returns the axes of `params` as non-negative numbers. Errors: failed (there are no axes; x does not have an axis; an
+/// axis occurs twice).
 std::vector<std::size_t> mean_axes(const MeanParams& params, const Shape& x);
 
 enum class BroadcastFunction { multiply, add };

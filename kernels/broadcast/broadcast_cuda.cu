@@ -33,8 +33,8 @@ class BroadcastCuda final : public Op {
   }
 
  private:
-  /// `axes`: the broadcast axes. The kernels compute the gradient of operand a. For operand 1, the axes are therefore
-  /// exchanged().
+  /// `axes`: the broadcast axes. For operand 1, `axes` must be exchanged(), because the kernels compute the gradient of
+  /// operand a.
   void find_gradient(std::size_t operand, const BroadcastAxes& axes, Stream& stream) {
     const Tensor &dy = tensors_.output_gradients.at(0), &gradient = tensors_.input_gradients.at(operand);
     if (!gradient) return;

@@ -50,12 +50,12 @@ CARILLON_HOST_DEVICE inline BroadcastPlace place_of(const BroadcastAxes& axes, s
   return place;
 }
 
-/// Returns the shape of the result: [batch, ...]. Each axis has the larger of both extents. Axes after the batch are
-/// matched from the last axis on. Errors: failed (two extents differ and neither is 1; the batches differ; an operand
-/// is a scalar).
+/// Returns the shape of the result: [batch, ...]. Each axis has the larger of the two operands' extents. Axes after the
+/// batch are matched from the last axis backwards. Errors: failed (two extents differ and neither is 1; the batches
+/// differ; an operand is a scalar).
 Shape broadcast_shape(const Shape& a, const Shape& b);
 
-/// Returns at least one axis. Errors: as broadcast_shape; failed (there are more axes than max_count).
+/// Returns at least one axis. Errors: the errors of broadcast_shape; failed (there are more axes than max_count).
 BroadcastAxes broadcast_axes(const Shape& a, const Shape& b);
 
 /// Returns the axes with the operands exchanged.

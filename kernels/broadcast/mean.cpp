@@ -1,5 +1,5 @@
 // The definition of mean, and the op on a CPU. The op loops over the rows of x. A row consists of the elements along
-// the last of the BroadcastAxes. y is the repeated operand of a broadcast to x.
+// the last of the BroadcastAxes. The BroadcastAxes describe y as an operand that is repeated to the shape of x.
 #include "kernels/broadcast/broadcast.h"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 //     all its pixels are outside the image or, in the data gradient, at positions that the stride skips. If this is
 //     true for only some of its pixels, tiles of zeros replace these pixels.
 //   weights gradient: a left tile is 16 channels by 32 values: one pixel of two groups of 16 images, or two pixels of
-//     one group, from the upper and the lower half of the rows. The form that leaves fewer products empty is used.
+//     one group, from the upper and the lower half of the rows. The code uses the variant with fewer empty products.
 //   fewer than 16 channels: the pixels that a row of the filter reads become channels of one pixel (ExpandedColumns).
 // The number of threads changes neither the order of additions nor the bits of the results.
 #pragma once
@@ -51,11 +51,12 @@ struct GatherAxis {
   /// Targets that are period() apart read source positions at the same filter positions (taps), except at the edges.
   std::int64_t period() const { return backward ? stride : 1; }
 
-  /// Returns the smallest range of source positions that contains all positions that targets [first, last) read.
+  /// The source positions [first, last).
   struct Range {
     std::int64_t first, last;
     std::int64_t length() const { return last - first; }
   };
+  /// Returns the smallest range of source positions that contains all positions that targets [first, last) read.
   Range sources_of(std::int64_t first, std::int64_t last) const {
     Range range{source, 0};
     for (std::int64_t at = first; at < last; ++at) {
@@ -74,8 +75,8 @@ struct GatherAxis {
   }
 };
 
-/// For a convolution with few channels. For each output column, copies the pixels that a row of the filter reads to
-/// neighbouring channels of one pixel.
+/// For a convolution with few channels. For each output column, copies the pixels that a row of the filter reads. The
+/// copies become neighbouring channels of one pixel.
 ///
 ///   expanded[n, h, q, j c + k] = x[n, h, q stride + j - before, k], zeros outside     x: [n, h, w, c], j < r, k < c
 ///
@@ -101,9 +102,9 @@ class ExpandedColumns {
   Tensor expanded_;
 };
 
-/// Computes target = source * filters + bias, then an optional ReLU. The target is y and the source x, or the target is
-/// dx and the source dz. Source and target are bf16. With `accumulate`, computes target = target + source * filters,
-/// rounded once; this excludes biases and a ReLU.
+/// Computes target = source * filters + bias, then an optional ReLU. In forward, the target is y and the source is x.
+/// In the data gradient, the target is dx and the source is dz. Source and target are bf16. If `accumulate` is true,
+/// computes target = target + source * filters, rounded once. In this case, there are no biases and no ReLU.
 ///
 /// source: [n, h, w, c], filters: [r, r, c, o], bias: [o] or no data, target: [n, p, q, o]. If the axes are backward,
 /// the filters have the layout of the forward convolution, [r, r, o, c].
@@ -140,7 +141,7 @@ inline std::int64_t images_of_group(std::int64_t group, std::int64_t images) {
   return std::min(tile_rows, images - group * tile_rows);
 }
 
-/// Makes the passes if x, y and their gradients are bf16. Requires is_plain.
+/// Makes the passes if x, y and their gradients are bf16. Requires that is_plain returns true.
 Conv2dPassesCpu make_bf16_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
 
 }  // namespace carillon

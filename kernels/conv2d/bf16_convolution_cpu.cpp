@@ -1,4 +1,4 @@
-// A convolution in bf16, or the data gradient of a convolution.
+// Computes a convolution in bf16, or its data gradient.
 #include <omp.h>
 
 #include <algorithm>
@@ -90,7 +90,7 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t depth_blocks() const { return ceil_divide(depth(), tile_depth); }
   std::int64_t panels() const { return ceil_divide(outputs(), tile_rows); }
   std::int64_t panel_groups() const { return ceil_divide(panels(), panels_per_product_); }
-  std::int64_t group_cells() const { return depth_blocks() * plane_; }  ///< elements of one group's cells in a strip
+  std::int64_t group_cells() const { return depth_blocks() * plane_; }  ///< elements of a group's cells in a strip
   std::int64_t taps() const { return task_.rows.window * task_.columns.window; }
   std::int64_t strips() const { return ceil_divide(task_.rows.target, strip_rows_); }
 
@@ -115,7 +115,8 @@ class Convolution final : public Conv2dPassCpu {
     }
   }
 
-  /// Packs source rows [rows.first, rows.last) of the groups from `first_group` as cells [group][block][row][column].
+  /// Packs source rows [rows.first, rows.last) of `group_count` groups, starting at `first_group`, as cells
+  /// [group][block][row][column].
   void pack_cells(std::int64_t first_group, std::int64_t group_count, const GatherAxis::Range& rows,
                   Bf16* cells) const {
     const std::int64_t height = task_.rows.source, width = task_.columns.source;
@@ -229,10 +230,10 @@ class Convolution final : public Conv2dPassCpu {
     }
   }
 
-  /// The largest number of groups in a strip. If the weights exceed the cache, each strip reads them once.
+  /// The largest number of groups in a strip. If the weights exceed the cache, each strip reads the weights once.
   static constexpr std::int64_t most_groups = 6;
-  /// If a target has at least this number of bytes for each thread, it is written with non-temporal stores. A normal
-  /// store would first read the cache line. After non-temporal stores, the next op reads the target from memory.
+  /// If a target has at least this number of bytes for each thread, the target is written with non-temporal stores. A
+  /// normal store would first read the cache line. After non-temporal stores, the next op reads the target from memory.
   /// Therefore a higher limit may be better for a large third-level cache (not measured). With a model of AMX on Zen 5
   /// and one thread, ResNet-50 is equally fast with limits of 1 to 8 MiB
   /// (docs/lab-notes/2026-11-28-less-traffic-to-memory.md).
@@ -246,8 +247,8 @@ class Convolution final : public Conv2dPassCpu {
   std::int64_t pixels_per_product_;  ///< number of pixels of a row that share right tiles
   std::int64_t panels_per_product_;  ///< number of panels that share left tiles: two, or one if there is only one panel
   std::int64_t strip_rows_;          ///< number of target rows of a strip; the cells are packed once per strip
-  /// The number of parts into which threads divide the panels of a strip. This number is above 1 if some threads would
-  /// get more strips than others.
+  /// The number of parts into which threads divide the panels of a strip. This number is above 1 if otherwise some
+  /// threads would get more strips than others.
   std::int64_t panel_parts_;
   std::int64_t plane_;            ///< number of elements of the cells of a strip, for 32 channels
   std::int64_t panel_;            ///< number of elements of the right tiles for 16 outputs

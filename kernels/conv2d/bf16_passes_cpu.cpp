@@ -147,7 +147,7 @@ struct Float32Tensors {
   }
 };
 
-/// A float32 pass. It converts its operands before the pass, and its result after the pass.
+/// A float32 pass for bf16 tensors. Converts the operands before the pass, and the result after the pass.
 class ConvertedPass final : public Conv2dPassCpu {
  public:
   struct Conversion {

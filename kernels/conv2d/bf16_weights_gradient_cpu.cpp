@@ -14,8 +14,8 @@ namespace {
 /// division that leaves fewer products empty.
 ///
 /// The left tiles of a step belong to neighbouring taps and to a set of blocks of 16 channels. The taps are in one row
-/// of the filters, or in their only column. The right tiles of a step are a set of panels of 16 filters: up to two
-/// panels for 1x1 filters, otherwise one.
+/// of the filters or, if the filters have only one column, in this column. The right tiles of a step are a set of
+/// panels of 16 filters: up to two panels for 1x1 filters, otherwise one.
 ///
 /// dw is computed in parts. A part consists of some sets of channels and some sets of filters. The sums of a part stay
 /// in the second-level cache. The division into parts and chunks does not depend on the number of threads. With many
@@ -277,7 +277,7 @@ class WeightsGradient final : public Conv2dPassCpu {
     thread_local TileList list;
     for (std::int64_t at = mine.first; at < mine.last; ++at) {
       const Product of = product_at(part, at);
-      // Returns the number of the panel within the part.
+      // The number of the panel within the part.
       const std::int64_t panel = of.panel - part.first_filter_set * panels_per_product_;
       if (at == mine.first || panel == 0) list_tiles(part, chunk, of, x, list);
       TileProduct product = list.product(static_cast<int>(of.blocks * of.taps));
@@ -315,7 +315,8 @@ class WeightsGradient final : public Conv2dPassCpu {
                                            ///< number of columns per remainder
   std::int64_t x_pixel_, x_row_;           ///< number of elements of a pixel and of a row of packed x
   std::int64_t dz_row_;                    ///< number of elements of a row of packed dz, for one panel
-  std::int64_t line_taps_;                 ///< number of taps of a row of the filters, or of their only column
+  std::int64_t line_taps_;                 ///< number of taps of a row of the filters; if the filters have only one
+                                           ///< column, number of taps of this column
   std::int64_t taps_per_product_, blocks_per_product_, panels_per_product_;
   std::int64_t channel_sets_per_part_, filter_sets_per_part_;
   std::int64_t strip_rows_;       ///< number of rows of a slice of dz in a chunk

@@ -114,7 +114,7 @@ class Conv2dDefinition final : public OpDefinition {
   BackwardNeeds backward_needs() const override { return {.inputs = true, .outputs = geometry_.relu}; }
   std::shared_ptr<const OpDefinition> with_activation(ActivationKind activation) const {
     if (activation != ActivationKind::relu || !has_biases_)
-      return nullptr;  // networks have a batch norm after a convolution without biases
+      return nullptr;  // in networks, a batch norm follows a convolution without biases
     Conv2dGeometry with_relu = geometry_;
     with_relu.relu = true;
     return std::make_shared<Conv2dDefinition>(with_relu, has_biases_);
@@ -136,7 +136,8 @@ class Conv2dDefinition final : public OpDefinition {
   }
   /// With 1, 3 or 4 channels, cuDNN's bfloat16 plans (9.19, H200) pad both operands to 8 channels in each pass. The
   /// plans need a workspace for the padded operands (conv2d_plans_cuda_test). Products of patches need no padding. If
-  /// there are groups, the images are not padded, because with more channels, each group would read other channels.
+  /// there are groups, the images are not padded, because additional channels would change which channels each group
+  /// reads.
   std::int64_t preferred_channels(const Shape& input, DType type) const {
     constexpr std::int64_t multiple = 8;
     if (type != DType::bf16 || geometry_.groups > 1 || windows_tile_input(geometry_)) return input[3];

@@ -11,10 +11,11 @@
 // x: [batch, height, width, in], y: [batch, output height, output width, filters]; each axis has its own stride s,
 // dilation d and padding (kernels/shared/window.h). Parameters: `<name>/weights` [kernel height, kernel width, in /
 // groups, filters] and `<name>/biases` [filters], in TensorFlow's layout. Channels and filters are divided into groups
-// of equal size: the filters of a group read the channels of the same group, and c counts within the group. If the op
-// has no biases, for example before a batch norm, b is 0 and there is no db. Passes fuse a ReLU that follows a
-// convolution with biases into the convolution. In bf16 on a CPU, if a convolution is the first of several readers of
-// x, it adds its dx to the sum of the other readers' gradients. This saves a pass over gradients (src/graph/passes.h).
+// of equal size: the filters of a group read the channels of the same group, and c counts the channels of this group.
+// If the op has no biases, for example before a batch norm, b is 0 and there is no db. Passes fuse a ReLU that follows
+// a convolution with biases into the convolution. If x has several readers, a convolution in bf16 on a CPU that is the
+// first reader adds its dx to the sum of the other readers' gradients. This saves a pass over gradients
+// (src/graph/passes.h).
 #pragma once
 
 #include <optional>
@@ -38,10 +39,10 @@ struct Conv2dParams {
   std::int64_t groups = 1;                            ///< must divide the number of input channels and the number of
                                                       ///< filters
   std::int64_t dilation = 1;
-  std::int64_t kernel_width = 0, stride_width = 0, dilation_width = 0;  ///< 0: the same as kernel, stride, dilation
+  std::int64_t kernel_width = 0, stride_width = 0, dilation_width = 0;  ///< 0: the value of kernel, stride or dilation
   std::vector<std::int64_t> pads = {};  ///< {top, left, bottom, right}; replaces `padding` if it is not empty
 
-  /// Returns the windows over images [batch, height, width, in]. Errors: as slide_over.
+  /// Returns the windows over images [batch, height, width, in]. Errors: the errors of slide_over.
   ImageWindows windows(const Shape& input) const {
     return slide_over(input[1], input[2],
                       {kernel, kernel_width, stride, stride_width, padding, pads, dilation, dilation_width});
@@ -81,8 +82,8 @@ struct Conv2dGeometry {
   std::int64_t groups = 1;
 };
 
-/// True for a convolution without groups and dilation, and with padding that is smaller than its windows. Carillon's
-/// own fast kernels compute only such convolutions. oneDNN and cuDNN compute all convolutions.
+/// True for a convolution without groups, without dilation, and with padding that is smaller than its windows.
+/// Carillon's own fast kernels compute only such convolutions. oneDNN and cuDNN compute all convolutions.
 bool is_plain(const Conv2dGeometry& geometry);
 
 /// True if the windows of a plain convolution tile the input: the stride is equal to the window, and there is no

@@ -110,8 +110,8 @@ class Conv2dCuda final : public Op {
     if (dx) data_backward_ = plan(Conv2dPass::data_gradient);
   }
 
-  /// Returns a forward plan that adds the biases. Returns null if there are no biases, if the op has a ReLU, or if only
-  /// one of the plans with and without biases uses tensor cores.
+  /// Returns a forward plan that adds the biases. Returns null if there are no biases, if the op has a ReLU, or if
+  /// cuDNN has no such plan. Also returns null if only one of the two plans (with or without biases) uses tensor cores.
   std::unique_ptr<Conv2dPlan> plan_with_biases() {
     adds_biases_ = static_cast<bool>(biases_);
     if (!biases_ || relu_) return nullptr;

@@ -62,7 +62,7 @@ class ReorderedWeights {
 
 using Arguments = std::unordered_map<int, memory>;
 
-/// A primitive. Before it runs, weights are reordered; after it runs, a gradient is reordered.
+/// Runs a primitive. Reorders the weights before the run, or the gradient of the weights after the run.
 template <typename Primitive>
 class DirectPass final : public Conv2dPassCpu {
  public:
@@ -123,7 +123,7 @@ Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& de
       .bias = biases_desc(biases),
       .dst = activations_desc(y),
       .strides = {geometry.vertical.stride, geometry.horizontal.stride},
-      // oneDNN counts dilations from 0, so it means d by d - 1.
+      // oneDNN counts dilations from 0: it expresses a dilation d as d - 1.
       .dilations = {geometry.vertical.dilation - 1, geometry.horizontal.dilation - 1},
       .padding_before = {geometry.vertical.before, geometry.horizontal.before},
       .padding_after = {geometry.vertical.after, geometry.horizontal.after},

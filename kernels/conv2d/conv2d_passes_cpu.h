@@ -29,10 +29,10 @@ struct Conv2dPassesCpu {
 };
 
 Conv2dPassesCpu make_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
-/// Makes the passes for bf16 activations and convolutions that are not plain. They convert the activations to float32,
-/// round the weights to bf16, and run the direct passes.
+/// Makes the passes for bf16 activations and convolutions that are not plain. These passes convert the activations to
+/// float32, round the weights to bf16, and run the direct passes.
 Conv2dPassesCpu make_bf16_direct_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
-/// Requires winograd_can.
+/// Requires that winograd_can returns true.
 Conv2dPassesCpu make_winograd_conv2d(const Conv2dGeometry& geometry, CpuDevice& device, const OpTensors& tensors);
 
 /// Divides the workspace of the device into aligned pieces for one pass. Sizes count floats.

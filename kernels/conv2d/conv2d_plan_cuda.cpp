@@ -101,7 +101,7 @@ struct PlanDemands {
 /// A weight gradient has few results, and each result is a sum over all pixels of the batch. Blocks of 64x64 results
 /// would leave most of a GPU idle, unless the sums are also divided into parts. For small images with few channels,
 /// cuDNN's heuristic does not divide the sums. Such a plan took 495 us on an H200; a plan with divided sums takes a
-/// tenth of this time. Returns 1 if no division is necessary.
+/// tenth of this time. Returns the smallest acceptable number of parts, or 1 if no division is necessary.
 std::int64_t least_parts(const Conv2dTask& task) {
   constexpr std::int64_t blocks = 64;  // about half of the multiprocessors of an A100 or an H200
   constexpr std::int64_t block = 64, least_terms = 512;

@@ -1,7 +1,7 @@
 // Conv2dPlan: one of conv2d's three convolutions as a cuDNN kernel, chosen at construction. CUDA builds only.
 //
-// cuDNN's heuristic proposes kernels for the shapes and the GPU. The kernel that it expects to be the fastest is the
-// first. The plan is the first kernel that
+// cuDNN's heuristic proposes kernels for the shapes and the GPU. The first proposal is the kernel that the heuristic
+// expects to be the fastest. The plan is the first kernel that
 //   - gives the same bits on every run,
 //   - multiplies in the requested Arithmetic and sums in float32 (fp32: no tensor cores; never Winograd or Fourier),
 //   - is compiled in the library: compilation at run time takes seconds at every start, and the choice could not be
@@ -32,7 +32,7 @@
 namespace carillon {
 
 // conv2d's tensors in cuDNN's terms. The extents are in cuDNN's order (batch or filter, channel, row, column). Strides
-// are in memory, in elements.
+// describe the memory layout and count elements.
 //
 // The memory layout of activations is [batch, row, column, channel]. The memory layout of weights is [filter, row,
 // column, channel], because cuDNN's kernels require channels innermost. This is the transpose of the parameter's layout
@@ -55,9 +55,9 @@ struct Conv2dLayout {
   std::array<std::int64_t, 2> dilation = {1, 1};
 };
 
-/// Shapes as in conv2d.h; `weights`: shape of the parameter. If x has more channels than the parameter (padding), the
-/// weights are padded to the same number of channels. cuDNN derives the number of groups from the channels of x and of
-/// the weights.
+/// The arguments are the shapes of conv2d.h; `weights` is the shape of the parameter. If x has more channels than the
+/// parameter (padding), the weights are padded to the same number of channels. cuDNN derives the number of groups from
+/// the channels of x and of the weights.
 inline Conv2dLayout conv2d_layout(const Conv2dGeometry& geometry, const Shape& x, const Shape& weights,
                                   const Shape& y) {
   const SlidingWindow &rows = geometry.vertical, &columns = geometry.horizontal;
@@ -107,12 +107,13 @@ class Conv2dPlan {
 
   /// Returns the measured plan if it is acceptable. Otherwise returns the first acceptable plan of cuDNN's heuristics
   /// that uses tensor cores (tf32, bf16) and divides the sums of a small weight gradient. If no plan meets both
-  /// conditions, returns a plan that uses tensor cores. If there is none, returns a plan that divides the sums. If
-  /// there is none either, returns any acceptable plan. If no plan is acceptable, returns null and sets `reason`.
+  /// conditions, returns a plan that uses tensor cores. If no acceptable plan uses tensor cores, returns a plan that
+  /// divides the sums. If no acceptable plan divides the sums, returns any acceptable plan. If no plan is acceptable,
+  /// returns null and sets `reason`.
   static std::unique_ptr<Conv2dPlan> find(const CudnnTarget& target, const Conv2dTask& task, std::string& reason,
                                           std::span<const MeasuredPlan> measured = measured_plans());
-  /// Returns the first `count` acceptable plans of cuDNN's heuristics, for measurements. Returns fewer plans if there
-  /// are fewer.
+  /// Returns the first `count` acceptable plans of cuDNN's heuristics, for measurements. Returns fewer plans if cuDNN
+  /// proposes fewer.
   static std::vector<std::unique_ptr<Conv2dPlan>> candidates(const CudnnTarget& target, const Conv2dTask& task,
                                                              std::size_t count);
   /// Returns the convolution's text for the table of measured plans.

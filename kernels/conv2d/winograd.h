@@ -27,9 +27,10 @@ bool winograd_pays(const Shape& filters, const Shape& y);
 
 /// The convolution y = x * filters + bias, with an optional ReLU after it.
 ///
-/// x: [n, h, w, c], filters: [r, r, c, o], y: [n, p, q, o]; bias: [o], or no data. `before`: rows and columns of zeros
-/// before the image. If `rotated` is true, the pass computes the gradient of the input: x is dz [n, p, q, o] and y is
-/// dx [n, h, w, c]. `filters` and `before` are the same as in the forward convolution.
+/// x: [n, h, w, c], filters: [r, r, c, o], y: [n, p, q, o]; bias: [o], or no data. `rows_before`, `columns_before`:
+/// numbers of rows and columns of zeros before the image. If `rotated` is true, the pass computes the gradient of the
+/// input: x is dz [n, p, q, o] and y is dx [n, h, w, c]. `filters`, `rows_before` and `columns_before` are the same as
+/// in the forward convolution.
 struct WinogradConvolution {
   Tensor x, filters, bias, y;
   std::int64_t rows_before = 0, columns_before = 0;
@@ -47,7 +48,7 @@ struct WinogradFilterGradient {
 std::unique_ptr<Conv2dPassCpu> make_wide_winograd(CpuDevice& device, const WinogradConvolution& task);
 std::unique_ptr<Conv2dPassCpu> make_wide_winograd(CpuDevice& device, const WinogradFilterGradient& task);
 
-/// Makes a pass for at most NarrowWinogradKernels::max_channels channels. It does not support `rotated`.
+/// Makes a pass for at most NarrowWinogradKernels::max_channels channels. The pass does not support `rotated`.
 std::unique_ptr<Conv2dPassCpu> make_narrow_winograd(CpuDevice& device, const WinogradConvolution& task);
 std::unique_ptr<Conv2dPassCpu> make_narrow_winograd(CpuDevice& device, const WinogradFilterGradient& task);
 

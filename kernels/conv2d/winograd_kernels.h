@@ -2,7 +2,7 @@
 // size and filter size. The loops are in winograd.h.
 //
 // A convolution of stride 1 with a filter of r x r is computed in tiles of m x m outputs. Each tile reads n x n inputs,
-// with n = m + r - 1. For each pair of channels, it needs n^2 products instead of m^2 r^2 products.
+// with n = m + r - 1. For each channel and each filter, a tile needs n^2 products instead of m^2 r^2 products.
 //
 //   V = B^T d B      of n x n inputs d that overlap by r - 1      [n^2][tile][channel]
 //   U = G g G^T      of a filter g                                [n^2][panel][channel][filter of the panel]
@@ -15,8 +15,8 @@
 // fewer products there. Short and whole tiles use the same filter transforms (winograd_tile.h).
 //
 // A vector contains neighbouring channels of V, or neighbouring filters of U, M, Z or W. The values of a vector are
-// contiguous in memory, as in activations. Channel and filter counts are rounded up to whole vectors in V, M and Z, and
-// filter counts in U and W. Elements beyond the counts are zero or never read.
+// contiguous in memory, as in activations. V, M and Z round channel and filter counts up to whole vectors. U and W
+// round up only filter counts. Elements beyond the counts are zero or never read.
 //
 // Source: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2015 (arXiv:1509.09308). The
 // construction of Toom and Cook makes the matrices from the points 0, 1, -1, 2, -2, 1/2, -1/2, ... and infinity.

@@ -79,8 +79,8 @@ struct NarrowWinograd : WinogradTile<m, r> {
         });
   }
 
-  /// sums [n^2][channels] += V Z, summed over `tiles` tiles from tile `first` on, for the filters from `o` on. v: V of
-  /// the first of these tiles.
+  /// Adds V Z to `sums` [n^2][channels] for `tiles` tiles, starting at tile `first`. Processes the vector of filters
+  /// that starts at filter `o`. `v`: V of tile `first`.
   template <int channels, int tiles>
   static CARILLON_INLINE void add_products(const float* v, const float* dy, const WinogradImages& images,
                                            const float* zeros, std::int64_t first, std::int64_t o,

@@ -78,8 +78,8 @@ struct Accumulators {
   }
 };
 
-/// Computes a block of a product: c [rows, vectors] = or += the sum over `depth` steps of (a column of a) * (a row of
-/// b).
+/// Computes a block of a product: sets c [rows, vectors] to the sum over `depth` steps of (a column of a) * (a row of
+/// b). If `add` is true, adds the sum to c instead.
 struct ProductBlock {
   const float* a;
   std::int64_t a_row, a_step;  ///< strides of a, from row to row and from step to step

@@ -1,4 +1,4 @@
-// The tile of a Winograd convolution F(m, r). This file has the tile's matrices, which are computed from points, the
+// The tile of a Winograd convolution F(m, r). This file computes the tile's matrices from points. It also has the
 // products of these matrices with vectors, and the positions of the tile's pixels. The transforms of the tile process
 // one vector of channels at a time. For *_simd.cpp.
 //
@@ -21,8 +21,9 @@
 
 namespace carillon::CARILLON_ISA {
 
-/// A matrix of n rows, one per point. The first row is the row of 0. Then follow `pairs` pairs of rows; the elements of
-/// a pair are equal except for signs. Then follow the rows of other points. The last row is the row of infinity.
+/// A matrix of n rows, one per point. The first row is the row of point 0. Then follow `pairs` pairs of rows; the
+/// elements of a pair are equal except for signs. Then follow the rows of other points. The last row is the row of
+/// infinity.
 template <int rows_, int columns_, int pairs_ = (rows_ - 2) / 2>
 struct PointMatrix {
   static constexpr int rows = rows_, columns = columns_, pairs = pairs_;
@@ -162,7 +163,7 @@ struct TilePlace {
                images.channels) {}
 };
 
-/// Returns pointers to the pixels of a tile. Outside the image, the pointer is `zeros`.
+/// Pointers to the pixels of a tile. Outside the image, the pointer is `zeros`.
 template <int rows, int columns = rows>
 struct TilePixels {
   const float* at[rows][columns];
@@ -179,8 +180,8 @@ struct TilePixels {
   }
 };
 
-/// The rows or columns of a tile. They compute F(m, r) at points of F(m_filters, r), so that both use the same filter
-/// transforms.
+/// The rows or columns of a tile, along which the tile computes F(m, r) at points of F(m_filters, r). Therefore F(m, r)
+/// and F(m_filters, r) use the same filter transforms.
 template <int m_, int r, int m_filters>
 struct WinogradExtent {
   static constexpr int m = m_, n = m + r - 1, n_filters = m_filters + r - 1;
@@ -191,7 +192,8 @@ struct WinogradExtent {
   static constexpr int point(int i) { return i == n - 1 ? n_filters - 1 : i; }
 };
 
-/// F(m, r) on vectors. A tile may have fewer rows or columns. `Frequencies` has the frequencies of the tile.
+/// F(m, r) on vectors. A tile may have fewer than m rows or columns of outputs. `Frequencies` has the frequencies of
+/// the tile.
 template <int m, int r, int m_rows = m, int m_columns = m>
 struct WinogradTile {
   using Rows = WinogradExtent<m_rows, r, m>;

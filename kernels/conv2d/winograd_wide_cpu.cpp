@@ -244,7 +244,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
     }
   }
 
-  /// Sets to 0 the sums of frequencies that no tiling has, because all tiles are short.
+  /// If all tiles are short, no tiling has some of the frequencies. Sets the sums of these frequencies to 0.
   void clear_missing_sums(const ThreadShare& mine) const {
     for (int frequency = 0; frequency < kernels_.frequencies; ++frequency) {
       if (has_sums_before(tilings_.size(), frequency)) continue;
@@ -256,7 +256,7 @@ class WideFilterGradient final : public Conv2dPassCpu {
   CpuDevice& device_;
   WinogradFilterGradient task_;
   const WinogradKernels& kernels_;
-  std::vector<WinogradTiling> tilings_;  ///< their terms are added to W one tiling after the other
+  std::vector<WinogradTiling> tilings_;  ///< the terms of the tilings are added to W one tiling after the other
   std::int64_t block_tiles_;             ///< number of tiles per block; each block is summed separately
   WinogradMatrices v_{}, z_{}, w_{};
   float* zeros_ = nullptr;

@@ -110,7 +110,7 @@ class DenseCpu final : public Op {
 
  private:
   std::optional<ProductOfInput> forward_, weights_backward_;
-  Tensor relu_;  ///< if the op has a ReLU that the product does not apply: y
+  Tensor relu_;  ///< y, if the op has a ReLU that the product does not apply; otherwise a tensor without data
   std::optional<MatrixProduct> data_backward_;
   std::optional<BiasReluBackward> bias_relu_;
 };

@@ -1,9 +1,9 @@
-// dense on a GPU: uses cuBLASLt's products. If cuBLASLt has such an epilogue, the product also adds the bias and
-// applies the ReLU. The product also adds an addend, the input of a residual block, which saves a kernel and two passes
+// dense on a GPU: uses cuBLASLt's products. If cuBLASLt has an epilogue for this, the product also adds the bias and
+// applies the ReLU. The product also adds an addend (the input of a residual block). This saves a kernel and two passes
 // over the output.
 //
-// cuBLASLt's ReLU keeps a NaN only in kernels without tensor cores. Therefore the op uses it only in fp32. (Measured on
-// an H200: the kernels nvjet_*_relubias turn NaN into 0.)
+// cuBLASLt's ReLU keeps a NaN only in kernels without tensor cores. Therefore the op uses cuBLASLt's ReLU only in fp32.
+// (Measured on an H200: the kernels nvjet_*_relubias turn NaN into 0.)
 //
 // If activations are bf16, the products read W and b in bfloat16. They read the compute copies of W and b or, if there
 // are none, copies that each forward makes. The product of the gradient of W has a float32 result. The epilogue of this
@@ -45,7 +45,8 @@ class ParameterCopy {
   }
 
   const Tensor& tensor() const { return copy_; }
-  /// Returns the copy of a matrix [rows, columns], or of its transpose, as an operand.
+  /// matrix() returns the copy of a matrix [rows, columns] as an operand. transpose() returns the transpose of this
+  /// matrix as an operand.
   MatrixOperand matrix() const { return {&copy_, {extent(0), extent(1), is_filter_major_}}; }
   MatrixOperand transpose() const { return {&copy_, {extent(1), extent(0), !is_filter_major_}}; }
   void refresh(Stream& stream) const {

@@ -35,8 +35,8 @@ StepLists cut_into_pieces(std::int64_t steps, const SparseProductKernels& kernel
 
 bool sparse_product_pays(Isa isa, float density, std::int64_t out) {
   const SparseProductKernels& kernels = sparse_product_kernels(isa);
-  // Returns the fraction of the steps that a block processes if zeros are independent. In images, zeros are adjacent,
-  // so the true fraction is smaller.
+  // The fraction of the steps that a block processes if zeros are independent. In images, zeros are adjacent, so the
+  // true fraction is smaller.
   const double share = 1.0 - std::pow(1.0 - density, kernels.block_rows);
   return share <= kernels.max_share && out >= kernels.panel_columns;
 }

@@ -51,7 +51,7 @@ struct SparseProductKernels {
 
   /// Makes the lists of blocks [first, last), for an `a` with contiguous rows.
   void (*list_steps)(const SparseMatrix& a, std::int64_t first, std::int64_t last, const StepLists& lists);
-  /// As list_steps, for an `a` with contiguous steps.
+  /// Does the same as list_steps, but for an `a` in which the elements of a step are contiguous.
   void (*list_steps_transposed)(const SparseMatrix& a, std::int64_t first, std::int64_t last, const StepLists& lists);
   /// Computes c for blocks [first, last) of a panel, over all pieces.
   void (*multiply)(const SparseProduct& product, std::int64_t panel, std::int64_t first, std::int64_t last);

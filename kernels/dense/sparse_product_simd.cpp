@@ -152,8 +152,8 @@ void list_steps(const SparseMatrix& a, std::int64_t first, std::int64_t last, co
 constexpr int word_bits = 32;
 typedef std::uint32_t Words __attribute__((vector_size(lanes * sizeof(std::uint32_t))));
 
-/// For each row from `row` on, returns one bit per step in [begin, end), at most `word_bits` steps. The bit is 1 if the
-/// element of a is not zero.
+/// For each of `lanes` rows, starting at `row`, returns one bit per step in [begin, end), at most `word_bits` steps.
+/// The bit is 1 if the element of a is not zero.
 CARILLON_INLINE Words nonzero_steps(const SparseMatrix& a, std::int64_t row, std::int64_t begin, std::int64_t end) {
   Words words{};
   for (std::int64_t step = begin; step < end; ++step) {

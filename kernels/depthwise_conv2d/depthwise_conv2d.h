@@ -29,11 +29,11 @@ struct DepthwiseConv2dParams {
   Initializer weights = {};
   std::optional<Initializer> biases = Initializer{};  ///< nullopt: no biases
   float l2_factor = 0.0f;                             ///< L2 factor of the weights; biases have no L2 term
-  std::int64_t kernel_width = 0, stride_width = 0;    ///< 0: the same as kernel, stride
+  std::int64_t kernel_width = 0, stride_width = 0;    ///< 0: the value of kernel or stride
   std::vector<std::int64_t> pads = {};                ///< {top, left, bottom, right}; replaces `padding` if it is not
                                                       ///< empty
 
-  /// Returns the windows over images [batch, height, width, channels]. Errors: as slide_over.
+  /// Returns the windows over images [batch, height, width, channels]. Errors: the errors of slide_over.
   ImageWindows windows(const Shape& input) const {
     return slide_over(input[1], input[2], {kernel, kernel_width, stride, stride_width, padding, pads});
   }

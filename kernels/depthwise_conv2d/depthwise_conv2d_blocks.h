@@ -112,8 +112,8 @@ struct InputRows {
   Ring ring;
   std::int64_t next = 0;  ///< first row that is not copied
 
-  /// Copies rows that are before position `end`, starting at row `first` (positions: first_row). Skips rows that have
-  /// already been copied.
+  /// Copies rows that are before position `end`, starting at row `first` (first_row defines positions). Skips rows that
+  /// have already been copied.
   CARILLON_INLINE void copy(std::int64_t first, std::int64_t end) {
     const DepthwiseAxis &rows = convolution.vertical, &columns = convolution.horizontal;
     next = most(next, first);
@@ -223,7 +223,7 @@ CARILLON_INLINE int columns_for(std::int64_t output) {
   return best;
 }
 
-/// Calls body(taps, columns, stride) with the constants of the fastest form of the loops.
+/// Calls body(taps, columns, stride) with the constants of the fastest variant of the loops.
 template <typename Body>
 CARILLON_INLINE void with_form(const DepthwiseAxis& axis, const Body& body) {
   const auto with_stride = [&](auto taps, auto columns) __attribute__((always_inline)) {

@@ -1,7 +1,7 @@
 // The kernels of depthwise_conv2d on a GPU. A thread processes packs of n channels.
 //
 //   forward            DepthwiseConvolve
-//   gradient of x      DepthwiseConvolve with turned filters; with a stride, DepthwiseInputGradient
+//   gradient of x      DepthwiseConvolve with turned filters; with a stride above 1, DepthwiseInputGradient
 //   gradient of W      DepthwiseFilterGradient, then SumBlocks
 //
 // A thread of DepthwiseConvolve computes several columns of an output row, and a thread of DepthwiseFilterGradient sums
@@ -65,8 +65,8 @@ CARILLON_HOST_DEVICE inline void visit_pixels(const DepthwiseRow<T, n>& row, int
   }
 }
 
-/// The elements form an array [batch, output height, column blocks, packs]. Each element is a pack of depthwise_columns
-/// output columns.
+/// For ForEachElement over [batch, output height, column blocks, packs]. Each element is one pack of channels in
+/// depthwise_columns output columns.
 template <typename T, int n, int taps, int stride>
 struct DepthwiseConvolve {
   PackedPool pool;

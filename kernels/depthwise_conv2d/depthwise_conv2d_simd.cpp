@@ -4,7 +4,7 @@
 namespace carillon::CARILLON_ISA {
 namespace {
 
-/// The largest size of an image that stays in the second-level cache together with its output.
+/// Largest number of floats of an image that stays in the second-level cache together with its output.
 constexpr std::int64_t cached_floats = 128 * 1024;
 
 // The convolution. The scratch memory holds the filters [window * window][lanes] and then the ring of rows.

@@ -4,9 +4,9 @@
 // If the stride is s, there are s - 1 zeros between neighbouring values of dy.
 //
 // Rows of the input are copied to scratch memory as float32, with zeros for the padding. A ring of rows in this memory
-// holds the rows that the current output row reads. Sums are kept in registers. In a convolution, they are the sums of
-// several output columns of one row. In the gradient of the filters, they are the sums of the columns of one filter
-// row. The order of each sum depends only on the shapes and the instruction set.
+// holds the rows that the current output row reads. Sums are kept in registers. A convolution keeps the sums of several
+// output columns of one row. The gradient of the filters keeps the sums of the columns of one filter row. The order of
+// each sum depends only on the shapes and the instruction set.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +35,9 @@ struct DepthwiseKernels {
   /// other convolutions must not use it.
   std::int64_t (*convolution_scratch)(const DepthwiseConvolution& convolution);
   std::int64_t (*gradient_scratch)(const DepthwiseConvolution& convolution);
-  /// Computes y, the convolution of an image, for the channels from `channel` on.
-  /// x: [height, width, channels], y: [output height, output width, channels], weights: [window, window, channels],
-  /// biases: [channels] or null.
+  /// Computes y, the convolution of an image, for `lanes` channels, starting at `channel`. x: [height, width,
+  /// channels], y: [output height, output width, channels], weights: [window, window, channels], biases: [channels] or
+  /// null.
   void (*convolve)(const DepthwiseConvolution& convolution, const void* x, const float* weights, const float* biases,
                    std::int64_t channel, void* y, float* scratch);
   /// Adds the gradients for an image to sums [window * window + 1][lanes]: first the gradients of the weights, then the

@@ -1,5 +1,5 @@
-// The definition of dropout, and the op on a CPU. The op draws the words for some elements into the first-level cache,
-// and then processes these elements.
+// The definition of dropout, and the op on a CPU. The op draws the random words for a group of elements into an array
+// in the first-level cache, and then processes this group.
 #include "kernels/dropout/dropout.h"
 
 #include <algorithm>

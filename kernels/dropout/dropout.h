@@ -7,10 +7,10 @@
 // kept(b, i) is true if a random draw is at least `rate`. The draw depends only on the seed, the op's name, the stream
 // position of sample b and, for dropout, element i of the sample (dropout_kernels.h). Therefore the draw does not
 // depend on the number of ranks or on the batches, and a resumed run repeats it. Backward repeats the draws, because
-// this needs less memory traffic than a mask. x, y: [batch, ...]. The op is not tiled, because a tile does not know the
-// positions of its samples. Sources: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, "Dropout: a simple way
-// to prevent neural networks from overfitting", 2014; Huang, Sun, Liu, Sedra, Weinberger, "Deep networks with
-// stochastic depth", 2016, with the scaling of timm's drop_path.
+// this needs less memory traffic than a mask. x, y: [batch, ...]. The op does not permit batch tiling, because a tile
+// does not know the stream positions of its samples. Sources: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov,
+// "Dropout: a simple way to prevent neural networks from overfitting", 2014; Huang, Sun, Liu, Sedra, Weinberger, "Deep
+// networks with stochastic depth", 2016, with the scaling of timm's drop_path.
 #pragma once
 
 #include "carillon/graph/graph.h"

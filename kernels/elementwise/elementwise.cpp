@@ -25,8 +25,8 @@ bool wants_input_gradient(const OpTensors& tensors, std::size_t input) {
   return !tensors.input_gradients.empty() && tensors.input_gradients.at(input);
 }
 
-/// An op with one input. If backward does not read the input, it works in place. If backward reads the input, the op
-/// shares no memory and can be tiled.
+/// An op with one input. If backward does not read the input, backward works in place. If backward reads the input, the
+/// op shares no memory and permits batch tiling.
 template <typename F>
 class UnaryDefinition final : public OpDefinition {
  public:
@@ -55,8 +55,8 @@ class UnaryDefinition final : public OpDefinition {
     }
     return make_elementwise_op(context, maps);
   }
-  /// On a GPU, an expensive activation that reads its input in backward also computes OpTensors::input_gradient_sums.
-  /// Its pass over the gradient takes so long that the sums need little additional time.
+  /// True if the op also computes OpTensors::input_gradient_sums: on a GPU, for an expensive activation that reads its
+  /// input in backward. The op's pass over the gradient takes so long that the sums need little additional time.
   static bool sums_input_gradient(DeviceKind kind, const Shape& /*input*/) {
     return can_sum && kind == DeviceKind::cuda;
   }

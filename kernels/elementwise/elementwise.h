@@ -20,10 +20,10 @@
 //   shift   y = x + amount                                                     dx = dy
 //   add     y = a + b                                                          da = dy, db = dy
 //
-// All tensors of an op have one shape. If the operands of `add` have different shapes, `add` makes a broadcasting op
-// (kernels/broadcast). `add` writes da to the memory of dy. Each op that does not read x in backward writes dx to the
-// memory of dy. gelu and silu are accurate to a relative error of 4e-7, the other functions to 1e-6, except near the
-// zeros of the hard functions. In bf16, gelu is less accurate (GeluForBf16 in functions.h).
+// All tensors of an op have the same shape. If the operands of `add` have different shapes, `add` makes a broadcasting
+// op (kernels/broadcast). `add` writes da to the memory of dy. Each op that does not read x in backward writes dx to
+// the memory of dy. gelu and silu are accurate to a relative error of 4e-7, the other functions to 1e-6, except near
+// the zeros of the hard functions. In bf16, gelu is less accurate (GeluForBf16 in functions.h).
 //
 // Passes fuse activations into neighbouring ops (src/graph/passes.h). They fuse any activation, and also an addition,
 // into batch_norm. They fuse a ReLU into max_pool, into add, and into dense and conv2d if these have biases.

@@ -1,5 +1,5 @@
-// ElementwiseMap: computes y[i] = f(a[i]) or y[i] = f(a[i], b[i]). It has the loop and the CUDA kernel for all
-// element-wise ops.
+// ElementwiseMap: computes y[i] = f(a[i]) or y[i] = f(a[i], b[i]). This file also has the CUDA kernel for all
+// element-wise ops, and declares the loop on a CPU.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ struct SumWithRelu {
 template <typename F>
 inline constexpr bool is_unary = std::is_invocable_v<F, float>;
 
-/// Returns the form of `function` for results of type T (float or Bf16).
+/// Returns the variant of `function` for results of type T (float or Bf16).
 template <typename T, typename F>
 [[gnu::always_inline]] inline F functor_for(const F& function) {
   return function;
@@ -115,7 +115,7 @@ struct ElementwiseMap {
 void map_cpu(std::span<const ElementwiseMap> maps);
 /// Enqueues the map. Tensors start at multiples of 16 bytes.
 void map_cuda(const ElementwiseMap& map, Stream& stream);
-/// The maps of an op. `backward` is empty if no gradient is wanted.
+/// The maps of an op. `backward` is empty if no gradient is needed.
 struct ElementwiseMaps {
   std::vector<ElementwiseMap> forward, backward;
 };

@@ -1,4 +1,5 @@
-// exp_below_zero: exp of numbers up to 0. It has no branches and calls, so that compilers vectorise it on every device.
+// exp_below_zero: exp of numbers up to 0. The function has no branches and no calls, so that compilers vectorise it on
+// every device.
 #pragma once
 
 #include <cstdint>

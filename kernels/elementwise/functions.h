@@ -6,7 +6,7 @@
 //   static constexpr bool is_expensive;                           computing takes longer than loading and storing
 //   static constexpr bool keeps_gradient = true;                  optional: dx = dy
 //   using ForBf16 = ...;                                          optional: a functor for bf16 on a CPU (function_for)
-//   F rounded_to_bf16() const;                                    optional: the functor itself for bf16 (function_for)
+//   F rounded_to_bf16() const;                                    optional: the functor with rounded limits for bf16
 //   float value(float x) const;                                   y
 //   float gradient(float read, float dy) const;                   dx; optional if backward_reads is nothing
 //

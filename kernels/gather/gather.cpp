@@ -107,7 +107,7 @@ WeightedRows matrix(std::int64_t rows, std::int64_t columns, std::int64_t inner,
   return made;
 }
 
-/// Returns the terms of the matrix that the params describe, sorted by row. Errors: as gather.
+/// Returns the terms of the matrix that the params describe, sorted by row. Errors: the errors of gather.
 std::vector<Term> terms_of(const std::string& name, const GatherParams& params, std::int64_t extent) {
   const std::size_t count = params.indices.size();
   if (count == 0 || params.terms < 1 || count % static_cast<std::size_t>(params.terms) != 0) {

@@ -1,11 +1,10 @@
 // gather: selects elements of one axis by constant indices, or adds several elements with constant weights.
 //
-//   y[..., i, ...] = sum over k of weights[i, k] x[..., indices[i, k], ...]      i = 0 ... count - 1, k = 0 ... terms -
-//   1 dx[..., j, ...] = sum of weights[i, k] dy[..., i, ...] over the (i, k) with indices[i, k] = j
+//   y[..., i, ...] = sum over k of weights[i, k] x[..., indices[i, k], ...]      i from 0 to count - 1, k below terms
+//   dx[..., j, ...] = sum of weights[i, k] dy[..., i, ...] over the (i, k) with indices[i, k] = j
 //
 // x: [batch, ...]; y has the extent `count` on the axis. The batch is not an axis. An index of -1 means an element with
-// the value 0. Sums are in float32, in order of (i, k). If there are two terms, the op interpolates linearly along the
-// axis.
+// the value 0. Sums are in float32, in order of (i, k). With two terms, the op can interpolate linearly along the axis.
 //
 // Sources: the operators Gather and Resize of ONNX.
 #pragma once
@@ -22,7 +21,7 @@ namespace carillon {
 struct GatherParams {
   std::int64_t axis = -1;             ///< 1 to rank - 1; -1: the last axis
   std::vector<std::int64_t> indices;  ///< [count, terms], row-major
-  std::vector<float> weights;         ///< [count, terms], as for `indices`; empty: all weights are 1
+  std::vector<float> weights;         ///< [count, terms], row-major; empty: all weights are 1
   std::int64_t terms = 1;
 
   template <typename Fields>

@@ -1,5 +1,6 @@
-// The sparse matrix by which gather multiplies, and the kernel. Each thread of the kernel computes one element of the
-// result. Forward and backward use the same kernel. The matrix of backward is the transpose of the matrix of forward.
+// The sparse matrix by which gather multiplies, and the GPU kernel of gather. Each thread of the kernel computes one
+// element of the result. Forward and backward use the same kernel. The matrix of backward is the transpose of the
+// matrix of forward.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace carillon {
 /// offsets[r + 1] - 1.
 struct WeightedRows {
   std::int64_t rows = 0, columns = 0;
-  std::int64_t inner = 1;  ///< number of elements of a sample for each index of the axis and of the axes before it
+  std::int64_t inner = 1;  ///< product of the extents after the axis
   std::vector<std::int32_t> offsets, indices;
   std::vector<float> weights;  ///< for each term
 };

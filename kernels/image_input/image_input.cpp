@@ -1,5 +1,5 @@
 // The definition of image_input, and the op on a CPU. For each image, the op copies the crop to contiguous memory,
-// computes the values, sets the square to 0, and warps the image.
+// computes the values, sets the cutout square to 0, and warps the image.
 #include "kernels/image_input/image_input.h"
 
 #include <algorithm>
@@ -75,7 +75,7 @@ CARILLON_SIMD void map_pixels(const PixelMap& given, const std::uint8_t* image, 
       });
 }
 
-/// out[pixel, c] = the pixel of `image` at the warped place, interpolated.
+/// Sets out[pixel, c] to the interpolated value of `image` at the warped position of the pixel.
 CARILLON_SIMD void warp_pixels(const ImageInputMap& given, const Warp& given_warp, ElementPointer image,
                                ElementPointer out) {
   const ImageInputMap map = given;

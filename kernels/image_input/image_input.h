@@ -75,7 +75,7 @@ struct ImageInputParams {
   std::array<float, max_image_channels> deviation = {1.0f, 1.0f, 1.0f, 1.0f};  ///< only for normalized values; above 0
   float brightness = 0.0f;                                                     ///< only for standardized values
   std::array<float, 2> contrast = {1.0f, 1.0f};                                ///< only for standardized values
-  std::int64_t crop_height = 0, crop_width = 0;                                ///< 0: the same as the image
+  std::int64_t crop_height = 0, crop_width = 0;                                ///< 0: the extent of the image
   std::int64_t padding = 0;  ///< number of rows and columns on each side; fewer than the image has
   ImagePadding padding_mode = ImagePadding::zero;
   ImageMirroring mirroring = ImageMirroring::none;
@@ -109,8 +109,8 @@ struct ImageInputParams {
 Value image_input(Graph& graph, const std::string& name, const ImageInputParams& params);
 extern const OpType image_input_op;
 
-/// Changes the image_input op that outputs `images`, so that it warps them. Errors: failed (another op outputs
-/// `images`; they have no image shape; a parameter is out of range).
+/// Changes the image_input op that outputs `images`, so that the op warps them. Errors: failed (another op outputs
+/// `images`; `images` has no image shape; a parameter is out of range).
 void warp_images(Graph& graph, Value images, const WarpParams& params);
 
 /// Mixes each image of a batch with the image before it, by mixup or CutMix.
@@ -121,7 +121,7 @@ void warp_images(Graph& graph, Value images, const WarpParams& params);
 /// lambda and the box are the same for the whole batch (kernels/shared/mixing.h). The loss draws the same lambda for
 /// the targets. x, y: [batch, height, width, channels]. Images are not trained, so there is no gradient. mix_images is
 /// a separate op because an output depends on two images, so that image_input would have to compute each image twice.
-/// Errors: failed (params.height or params.width differs from x; x wants a gradient).
+/// Errors: failed (params.height or params.width differs from x; x needs a gradient).
 Value mix_images(Graph& graph, const std::string& name, Value x, const MixingParams& params);
 
 /// Tensors: outputs {y}. Errors: failed (the values are standardized, and the images have more than 2^24 pixels).

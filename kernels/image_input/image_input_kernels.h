@@ -45,12 +45,13 @@ struct PixelMap {
   }
 };
 
-/// Sums over one channel of a crop: of the values, and of their squares.
+/// For one channel of a crop: the sum of the values, and the sum of their squares.
 struct ChannelSums {
   std::int64_t values = 0, squares = 0;
 };
 
-/// Computes the map that standardises a crop with `channels` channels of `pixels` values each. `sums`: by channel.
+/// Computes the map that standardises a crop with `channels` channels of `pixels` values each. `sums`: one entry per
+/// channel.
 CARILLON_HOST_DEVICE inline PixelMap standardizing_map(const ChannelSums* sums, int channels, std::int64_t pixels,
                                                        const ImageDraw& draw) {
   const double count = static_cast<double>(pixels), contrast = draw.contrast;
@@ -79,7 +80,7 @@ CARILLON_HOST_DEVICE inline PixelMap standardizing_map(const ChannelSums* sums, 
   return map;
 }
 
-/// The position in the image of pixel (row, column) of the output: base + row * by_row + column * by_column.
+/// Maps pixel (row, column) of the output to a position in the image: base + row * by_row + column * by_column.
 struct Warp {
   struct Place {
     float row = 0.0f, column = 0.0f;
@@ -194,8 +195,8 @@ struct ImageInputMap {
             .by_column = place(sine, cosine)};
   }
 
-  /// Interpolates channels [first, last) of the crop at `place`, and calls write(c, value) for each. read(y, x, c)
-  /// returns a value of the crop.
+  /// Interpolates channels [first, last) of the crop at `place`, and calls write(c, value) for each channel. read(y, x,
+  /// c) returns a value of the crop.
   template <typename Read, typename Write>
   CARILLON_HOST_DEVICE void interpolate(const Warp::Place& place, std::int32_t first, std::int32_t last,
                                         const Read& read, const Write& write) const {
@@ -242,7 +243,7 @@ struct ImageInputKernel {
   struct Shared {
     ImageDraw draw;
     Warp warp;
-    std::uint32_t of_thread[sums][threads];  ///< the sums have up to 2^24 pixels
+    std::uint32_t of_thread[sums][threads];  ///< 32 bits are enough for images of up to 2^24 pixels
     std::uint64_t of_part[sums][parts];
     ChannelSums of_channel[max_image_channels];
     PixelMap map;

@@ -124,7 +124,7 @@ template <std::size_t count>
   }
 }
 
-/// Some rows, [rows, channels] each. dx is null if it is not computed.
+/// Some rows of x, dy and dx: [rows, channels] each. dx is null if it is not computed.
 struct GradientRows {
   const float *x, *dy;
   float* dx;
@@ -149,7 +149,7 @@ struct GradientRows {
   return {total(means) / size, total(slopes) / size};
 }
 
-/// Adds the terms of the rows to dgamma and dbeta, and writes dx if `wants_dx`.
+/// Adds the terms of the rows to dgamma and dbeta, and writes dx if wants_dx is true.
 template <std::size_t count, bool wants_dx>
 [[gnu::always_inline]] inline void backward(const GradientRows& rows, std::size_t channels, const RowNorm* norms,
                                             const float* __restrict gamma, float* __restrict dgamma,

@@ -9,8 +9,8 @@
 //   m[r] = sum over c of g[r,c] / channels        s[r] = sum over c of g[r,c] xhat[r,c] / channels
 //   dx[r,c] = inv[r] (g[r,c] - m[r] - xhat[r,c] s[r])
 //
-// x, y: [batch, ..., channels]; r runs over the rows of all extents except the last. gamma, beta: [channels], always
-// float32. Forward computes the same in training and in evaluation.
+// x, y: [batch, ..., channels]; r is the index of a row. All extents except the last are flattened into rows. gamma,
+// beta: [channels], always float32. Forward computes the same in training and in evaluation.
 //
 // The variance is computed from distances to the rounded mean, then corrected for the rounding (layer_norm_kernels.h).
 // Therefore no digits are lost if the mean is far from 0. In training, the op keeps three floats of each row from

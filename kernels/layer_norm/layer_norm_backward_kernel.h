@@ -1,17 +1,17 @@
 // LayerNormBackward: the gradients of layer_norm on a GPU in one kernel, for rows that fill all lanes (layer_norm_cut).
 //
 // A block processes rows_per_block() rows in a round. A thread reads its packs of x and dy once, and keeps them in
-// registers until the sums of the row are known. Over all rounds, it keeps the sums of dy and of dy xhat for its
-// channels. At the end the block adds its threads' sums. CombineColumnSums adds the blocks' sums. The shapes fix the
-// order of each sum.
+// registers until the sums of the row are known. Over all rounds, the thread keeps the sums of dy and of dy xhat for
+// its channels. At the end the block adds its threads' sums. CombineColumnSums adds the blocks' sums. The shapes fix
+// the order of each sum.
 #pragma once
 
 #include "kernels/layer_norm/layer_norm_kernels.h"
 
 namespace carillon {
 
-/// Returns the rows of each block, in the form that CombineColumnSums reads. All blocks run at the same time on a GPU
-/// with 132 multiprocessors.
+/// Returns the division of the rows into blocks, as a ColumnCut for CombineColumnSums. All blocks run at the same time
+/// on a GPU with 132 multiprocessors.
 inline ColumnCut layer_norm_sums_cut(const LayerNormCut& cut) {
   constexpr int max_blocks = 264;
   const int rounds = (cut.blocks() + max_blocks - 1) / max_blocks;

@@ -22,7 +22,7 @@ namespace carillon {
 struct RowNorm {
   float centre, inverse, shift;
 
-  /// Returns xhat of an element. `distance`: its distance to the centre. T: float, or a vector of floats.
+  /// Returns xhat of an element. `from_centre`: the element minus the centre. T: float, or a vector of floats.
   template <typename T>
   CARILLON_HOST_DEVICE T at(T from_centre) const {
     return from_centre * inverse + shift;
@@ -127,7 +127,7 @@ struct LayerNormForward : LayerNormRows<T, n, packs> {
 
   const float* beta = nullptr;  ///< [channels]
   float epsilon = 0.0f;
-  RowNorm* norms = nullptr;  ///< [rows]; null if they are not kept
+  RowNorm* norms = nullptr;  ///< [rows]; null: the normalisations are not kept
   T* y = nullptr;            ///< [rows, channels]
 
   template <int phase>

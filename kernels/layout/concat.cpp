@@ -35,7 +35,8 @@ std::byte* element(const Tensor& tensor, std::int64_t i) {
   return static_cast<std::byte*>(tensor.data) + static_cast<std::size_t>(i) * size_of(tensor.type);
 }
 
-/// Calls body(part k of a row of the whole, the same row of part k, its bytes).
+/// Calls body(address of part k in a row of the whole, address of this row in part k, number of bytes) for each row and
+/// each part.
 template <typename Body>
 void for_parts(const RowParts& rows, const Tensor& whole, std::span<const Tensor> parts, const Body& body) {
   parallel_items(static_cast<std::size_t>(rows.rows), static_cast<std::size_t>(rows.row_size), elementwise_grain,
@@ -116,7 +117,7 @@ class ConcatDefinition final : public OpDefinition {
   ConcatParams params_;
 };
 
-/// Returns the shape of the result. Errors: as concat.
+/// Returns the shape of the result. Errors: the errors of concat.
 Shape joined_shape(const Graph& graph, const std::string& name, std::span<const Value> inputs,
                    const ConcatParams& params) {
   if (inputs.empty()) fail(ExitCode::failed, "concat {}: there are no inputs", name);

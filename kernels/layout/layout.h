@@ -19,8 +19,8 @@ namespace carillon {
 // y: [batch, extents...]. y has the memory of x, and dx the memory of dy.
 
 struct ReshapeParams {
-  std::vector<std::int64_t> extents;  ///< extents of a sample; -1 for at most one extent, which then follows from the
-                                      ///< others
+  std::vector<std::int64_t> extents;  ///< extents of a sample; at most one extent may be -1; it is computed from the
+                                      ///< other extents
 
   template <typename Fields>
   void visit(Fields& fields) {

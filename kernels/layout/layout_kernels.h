@@ -15,8 +15,8 @@
 
 namespace carillon {
 
-// TransposeAxes: maps an element of a transposed sample to its position in the original sample. If axes stay
-// neighbours, they are merged into one axis. Axes of extent 1 are omitted.
+// TransposeAxes: maps an element of a transposed sample to its position in the original sample. Axes that stay
+// neighbours in the transposed sample are merged into one axis. Axes of extent 1 are omitted.
 
 /// An axis of the result. `stride`: the stride that this axis has in the original tensor, in elements.
 struct TransposeAxis {
@@ -67,7 +67,7 @@ void transpose_cuda(std::span<const std::int64_t> axes, const Tensor& x, const T
 //
 // On each axis, element i of y is element (i * step + offset) / divisor of x, if x has an element with this index. In
 // the PadAxes of the gradient, x and y are exchanged. If all elements of an axis are copied and the previous axis has
-// step 1, both axes are merged.
+// step 1, the two axes are merged.
 
 struct PadAxis {
   std::int64_t x_extent = 1, y_extent = 1;
@@ -145,7 +145,7 @@ struct RowParts {
   std::vector<Part> parts;
 };
 
-/// Returns the axis that an op divides or joins in a tensor of this shape. If `axis` is -1, it is the last axis.
+/// Returns the axis that an op divides or joins in a tensor of this shape. If `axis` is -1, returns the last axis.
 /// `verb`: a verb for the message, for example "split". Errors: failed (the axis does not exist or is the batch).
 std::size_t axis_to_part(std::int64_t axis, const Shape& shape, std::string_view verb);
 

@@ -14,7 +14,7 @@
 namespace carillon {
 namespace {
 
-/// x is null if no element of the row is in x.
+/// Writes a row of y. `x`: the row of x, or null if x has no element of the row.
 template <typename T>
 void write_row(const PadAxis& axis, T value, const T* x, T* y) {
   if (x == nullptr) {

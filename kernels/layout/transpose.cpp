@@ -31,7 +31,7 @@ class ReshapeDefinition final : public OpDefinition {
   }
 };
 
-/// Returns the shape of the result. Errors: as reshape.
+/// Returns the shape of the result. Errors: the errors of reshape.
 Shape reshaped(const std::string& name, const Shape& x, const ReshapeParams& params) {
   std::vector<std::int64_t> extents{x[0]};
   std::int64_t known = 1;

@@ -1,9 +1,10 @@
 // The arithmetic of lrn for one element, on CPU and GPU, and the kernels on a GPU.
 //
 // A block owns neighbouring elements of the flat tensor: whole pixels or, if a pixel has too many channels, a part of a
-// pixel. Shared contains the elements that the windows read, which are x of the owned elements. If the block owns a
-// part of a pixel, Shared also contains 2 * depth_radius elements on each side. Reason: the terms at distance
-// depth_radius also have windows. Threads process packs of n channels.
+// pixel. Shared contains the elements of x that the windows read. These are the owned elements. If the block owns a
+// part of a pixel, Shared also contains 2 * depth_radius elements on each side. Reason: the gradient of an owned
+// element reads terms up to depth_radius away, and these terms have their own windows. Threads process packs of n
+// channels.
 #pragma once
 
 #include <cmath>
@@ -55,8 +56,8 @@ inline constexpr int lrn_tile = 1024;  ///< largest number of the tensor's eleme
 struct LrnCut {
   std::int64_t count;  ///< number of elements
   int channels, radius;
-  int owned, halo;  ///< number of elements that a block owns, and number of elements that it reads on each side of
-                    ///< these; `owned` is 0 if the shape is not supported
+  int owned, halo;  ///< owned: number of elements that a block owns; 0: the shape is not supported. halo: number of
+                    ///< elements that the block also reads on each side
 
   /// Shared contains the elements [begin, begin + size). The block owns the elements [first, last).
   struct Tile {
@@ -112,8 +113,8 @@ CARILLON_HOST_DEVICE inline Pack<float, 1> lrn_window_sum_of_any(const float* va
   return sum;
 }
 
-/// As lrn_window_sum_of_any with radius 4, for the four elements `at` to `at` + 3. Three packs contain the four
-/// windows, which have six values in common.
+/// Does the same as lrn_window_sum_of_any with radius 4, but for the four elements `at` to `at` + 3. Three packs
+/// contain the four windows, which have six values in common.
 template <typename F>
 CARILLON_HOST_DEVICE inline Pack<float, 4> lrn_window_sums_of_9(const float* values, const LrnCut& cut,
                                                                 const LrnCut::Tile& tile, int at, int channel) {
@@ -236,8 +237,8 @@ struct LrnBackward : LrnBlock<T, n, three_quarters> {
   }
 };
 
-/// Chooses the fastest combination of n and three_quarters for the parameters, and calls body with both as constants.
-/// n: number of elements of a pack; three_quarters: as in the function above.
+/// Chooses the fastest combination of n and three_quarters for the parameters, and calls body with n and three_quarters
+/// as constants. n: number of elements of a pack; three_quarters: true if beta is 0.75 (lrn_powers).
 template <typename Body>
 void with_lrn_form(const LrnParams& params, std::int64_t channels, const Body& body) {
   const auto with_pack = [&](auto n) {

@@ -37,7 +37,7 @@ struct MatmulOperand {
   bool transposed = false;             ///< true: the memory is [count, columns, rows]
 };
 
-/// The products c = a b, `count` times.
+/// A batch of `count` products c = a b.
 struct MatmulProduct {
   MatmulOperand a, b, c;  ///< c must not be transposed
   std::int64_t count = 1;

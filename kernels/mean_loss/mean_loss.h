@@ -1,4 +1,5 @@
-// mean_loss: the mean, over a batch and all outputs of a sample, of a loss that compares one output with one target.
+// mean_loss: a loss that compares each output with one target. The result is the mean over the batch and over all
+// outputs of a sample.
 //
 //   loss = 1 / (batch n) * sum over b and j of f(z[b, j], t[b, j])        z, t: [batch, n]; loss: []
 //   dz[b, j] = f'(z[b, j], t[b, j]) / (batch n)                           f': the derivative by z
@@ -13,9 +14,9 @@
 //
 //   t[b, j] = lambda target[b, j] + (1 - lambda) target[a, j]             a = b - 1; for row 0: the last row
 //
-// lambda is drawn once per batch (kernels/shared/mixing.h). If there is no mixing, it is 1. The targets are uint8 (0 or
-// 1) or float32. sigmoid_cross_entropy is binary cross-entropy with logits. Source of huber: Huber, "Robust estimation
-// of a location parameter", 1964.
+// lambda is drawn once per batch (kernels/shared/mixing.h). If there is no mixing, lambda is 1. The targets are uint8
+// (0 or 1) or float32. sigmoid_cross_entropy is binary cross-entropy with logits. Source of huber: Huber, "Robust
+// estimation of a location parameter", 1964.
 #pragma once
 
 #include "carillon/graph/graph.h"
@@ -27,7 +28,7 @@ enum class MeanLossKind { sigmoid_cross_entropy, squared_error, absolute_error, 
 
 struct MeanLossParams {
   MeanLossKind kind = MeanLossKind::squared_error;
-  float delta = 1.0f;        ///< above 0; for larger errors, huber is linear
+  float delta = 1.0f;        ///< above 0; huber is linear for errors above delta
   MixingParams mixing = {};  ///< must be the same as the mixing of the images
 };
 

@@ -1,5 +1,5 @@
 // The definition of avg_pool, and the op on a CPU. For each output, forward reads the pixels of its window. For each
-// pixel, backward reads the windows that contain it. Therefore only one thread writes each value.
+// pixel, backward reads the windows that contain the pixel. Therefore only one thread writes each value.
 #include "kernels/pool/pool.h"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ template <typename T>
   }
 }
 
-/// The shapes are the same as in pool_image.
+/// The shapes are the same as in pool_image_of.
 template <typename T>
 [[gnu::always_inline]] inline void unpool_image_of(const AvgPoolGeometry& g, std::int64_t channels,
                                                    const T* __restrict dy, T* __restrict dx, float* scratch) {

@@ -25,9 +25,9 @@ namespace {
 
 /// True if x replaces the maximum of a window. A NaN counts as larger than any number, so it stays the maximum.
 [[gnu::always_inline]] inline bool replaces(float x, float maximum) { return (x > maximum) | (x != x); }
-/// As the function above, for bf16 values. It compares 16-bit integers, because a vector holds more 16-bit integers
-/// than floats. The integers are made from the sign and the other bits of the values, and have the same order as the
-/// values. A NaN of either sign becomes a number above infinity.
+/// Does the same for bf16 values. Compares 16-bit integers, because a vector holds more 16-bit integers than floats.
+/// The integers are made from the sign and the other bits of the values, and have the same order as the values. A NaN
+/// of either sign becomes a number above infinity.
 [[gnu::always_inline]] inline bool replaces(Bf16 x, Bf16 maximum) {
   constexpr std::int16_t infinity = 0x7f80;
   const auto magnitude = [](Bf16 of) { return static_cast<std::int16_t>(of.bits & 0x7fff); };
@@ -101,7 +101,7 @@ template <typename T>
   for (std::int64_t c = 0; c < channels; ++c) stored(dx[c]) = where[c] == position ? stored(dy[c]) : stored(T{});
 }
 
-/// Shapes as in pool_image_of; scratch: [channels].
+/// The shapes are the same as in pool_image_of. scratch: [channels].
 template <typename T>
 [[gnu::always_inline]] inline void unpool_image_of(const MaxPoolGeometry& g, std::int64_t channels,
                                                    const T* __restrict dy, const std::uint8_t* __restrict where,

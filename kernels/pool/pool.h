@@ -20,7 +20,7 @@ namespace carillon {
 //   dx[n,h,w,c] = sum over the windows (p,q) with k = (h,w) of dm[n,p,q,c]
 //   db[c] = sum over n,p,q of dm[n,p,q,c]
 //
-// A NaN in a window makes its y NaN.
+// If a window contains a NaN, the y of this window is NaN.
 //
 // Passes fuse a ReLU before the op into the op (src/graph/passes.h). A ReLU before the pooling and a ReLU after the
 // pooling give the same values and gradients. After the pooling, the ReLU processes only a quarter of the elements
@@ -33,11 +33,11 @@ struct MaxPoolParams {
                             ///< without padding
   std::int64_t stride = 1;
   Padding padding = Padding::same;
-  std::int64_t window_width = 0, stride_width = 0;  ///< 0: the same as window, stride
+  std::int64_t window_width = 0, stride_width = 0;  ///< 0: the value of window or stride
   std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}; replaces `padding` if it is not
                                                     ///< empty
 
-  /// Returns the windows over images [batch, height, width, channels]. Errors: as slide_over.
+  /// Returns the windows over images [batch, height, width, channels]. Errors: the errors of slide_over.
   ImageWindows windows(const Shape& input) const {
     if (window == 0)
       return slide_over(input[1], input[2], {input[1], input[2], input[1], input[2], Padding::valid, {}});
@@ -92,11 +92,11 @@ struct AvgPoolParams {
   std::int64_t stride = 1;
   Padding padding = Padding::same;
   bool counts_padding = false;                      ///< true: the mean also counts positions in the padding
-  std::int64_t window_width = 0, stride_width = 0;  ///< 0: the same as window, stride
+  std::int64_t window_width = 0, stride_width = 0;  ///< 0: the value of window or stride
   std::vector<std::int64_t> pads = {};              ///< {top, left, bottom, right}; replaces `padding` if it is not
                                                     ///< empty
 
-  /// Returns the windows over images [batch, height, width, channels]. Errors: as slide_over.
+  /// Returns the windows over images [batch, height, width, channels]. Errors: the errors of slide_over.
   ImageWindows windows(const Shape& input) const {
     return slide_over(input[1], input[2], {window, window_width, stride, stride_width, padding, pads});
   }

@@ -75,7 +75,7 @@ class MaxPoolCuda final : public Op {
   }
 
   MaxPoolGeometry geometry_;
-  Tensor x_, y_, biases_, dx_, dy_, second_;                ///< biases_, second_: a tensor without data if the form has
+  Tensor x_, y_, biases_, dx_, dy_, second_;                ///< biases_, second_: a tensor without data if there are
                                                             ///< none
   Buffer where_;                                            ///< [y]: uint8
   std::optional<BiasReluBackwardCuda> bias_relu_backward_;  ///< only if the op has biases

@@ -1,6 +1,6 @@
 // The kernels of pooling on a GPU. In forward, a thread processes a pack of n channels of an output pixel. In backward,
-// it processes a pack of n channels of an input pixel. avg_pool adds values, and the backward pass of max_pool adds
-// gradients, in the same order as on a CPU.
+// a thread processes a pack of n channels of an input pixel. avg_pool adds values, and the backward pass of max_pool
+// adds gradients, in the same order as on a CPU.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// scale_channels on a GPU: one kernel in forward, and two in backward. If only dx is wanted, backward has one kernel.
+// scale_channels on a GPU: one kernel in forward, and two in backward. If only dx is needed, backward has one kernel.
 // If the op that produces x has biases, backward also sums the columns of dx. These sums are the gradient of the
 // biases.
 #include "kernels/scale_channels/scale_channels.h"

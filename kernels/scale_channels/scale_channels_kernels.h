@@ -1,7 +1,7 @@
 // The kernels of scale_channels on a GPU.
 //
 //   forward    ScaleChannelsRows
-//   backward   ColumnSums<ScaleChannelsGradients>, which also writes dx, and CombineColumnSums; if only dx is wanted:
+//   backward   ColumnSums<ScaleChannelsGradients>, which also writes dx, and CombineColumnSums; if only dx is needed:
 //              ScaleChannelsRows
 #pragma once
 

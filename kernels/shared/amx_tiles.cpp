@@ -12,7 +12,7 @@ namespace {
 
 constexpr int tiles = 8;
 // Tiles 0 to 5 hold the sums; a product uses one tile for each of its sums. GCC accepts only literals as tile numbers.
-#define CARILLON_SECOND_RIGHT_TILE 5  // if there are at most four sums
+#define CARILLON_SECOND_RIGHT_TILE 5  // used only if there are at most four sums
 #define CARILLON_LEFT_TILE 6
 #define CARILLON_RIGHT_TILE 7
 
@@ -23,7 +23,8 @@ struct alignas(64) TileConfiguration {
 };
 static_assert(sizeof(TileConfiguration) == 64);
 
-/// GCC's tile intrinsics do not say that they read memory, so the compiler could move earlier stores after them.
+/// GCC's tile intrinsics do not tell the compiler that they read memory. Without this barrier, the compiler could move
+/// earlier stores after them.
 inline void compiler_barrier(const void* memory) { asm volatile("" : : "r"(memory) : "memory"); }
 
 // Expands STATEMENT(m) for m = 0 to count - 1. The intrinsics need a literal tile number.
@@ -48,9 +49,9 @@ inline void compiler_barrier(const void* memory) { asm volatile("" : : "r"(memor
     CARILLON_MULTIPLY(m, CARILLON_RIGHT_TILE); \
   } while (false)
 
-// If there are three left tiles and two panels, six sums and one left tile use seven tiles. Only one tile is left for
-// the two right tiles. Therefore the products are ordered so that consecutive products share an operand. A step loads
-// both right tiles twice, and the second time they are in the first-level cache.
+// If there are three left tiles and two panels, six sums and one left tile use seven tiles. Only one of the eight tiles
+// remains for the two right tiles. Therefore the products are ordered so that consecutive products share an operand. A
+// step loads both right tiles twice. The second load finds them in the first-level cache.
 template <int count, int panels>
 CARILLON_WITH_TILES void multiply(const TileProduct& p) {
   constexpr long row_bytes = 64;

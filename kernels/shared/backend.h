@@ -1,5 +1,5 @@
-// Chooses an implementation of an op. on_device chooses it by the context's device. for_isa chooses one of the versions
-// of a kernel in a *_simd.cpp (simd.h) by the CPU's instruction set.
+// Chooses an implementation of an op. on_device chooses by the device of the context. for_isa chooses by the
+// instruction set of the CPU, among the versions of a kernel in a *_simd.cpp (simd.h).
 #pragma once
 
 #include <memory>
@@ -37,7 +37,7 @@ inline constexpr bool has_wide_isas = false;
   declaration;                                 \
   }
 
-/// Calls the function of the instruction set. Each function returns the kernel of its namespace.
+/// Calls the function for the instruction set `isa`. Each function returns the kernel of its namespace.
 template <typename Plain, typename Avx2, typename Avx512>
 auto for_isa(Isa isa, const Plain& plain, const Avx2& avx2, const Avx512& avx512) {
   if constexpr (has_wide_isas) {

@@ -1,4 +1,4 @@
-// The tile kernels of an instruction set. Also the products and conversions that use AVX512-BF16.
+// Chooses the tile kernels for an instruction set. Also contains the products and conversions that use AVX512-BF16.
 #include "kernels/shared/bf16_tiles.h"
 
 #if defined(__x86_64__)
@@ -45,8 +45,8 @@ CARILLON_WITH_AVX512_BF16 inline __attribute__((always_inline)) void add_tile(co
   }
 }
 
-/// Adds the products of one left tile (number m of each step) and one panel. Begins at step `step`, and ends at the end
-/// of the chain. Keeps the sums in registers. Returns the first step of the next chain.
+/// Adds the products of left tile m of each step and one panel, from step `step` to the end of its chain. Keeps the
+/// sums in registers. Returns the first step of the next chain.
 CARILLON_WITH_AVX512_BF16 std::int64_t add_chain(const TileProduct& p, int m, int panel, std::int64_t step,
                                                  bool overwrites) {
   const Bf16* const right = p.right + panel * p.panel_stride;
@@ -93,7 +93,7 @@ void multiply_avx512_bf16(const TileProduct& p) {
   }
 }
 
-// Two panels are written together, because their 32 columns can be a whole cache line.
+// Writes two panels together, because their 32 columns can fill a whole cache line.
 CARILLON_WITH_AVX512_BF16 void write_rounded_avx512_bf16(const float* sums, const RoundedWrite& write,
                                                          const TileTarget<Bf16>& target) {
   const auto mask = static_cast<__mmask32>((std::uint64_t{1} << target.columns) - 1);

@@ -4,10 +4,10 @@
 // A left tile has 16 rows of 32 elements. A right tile has 32 rows of 16 elements, stored in pairs of rows: [16
 // pairs][16 columns][2]. The product of a left tile and a right tile changes 16 x 16 sums:
 //   sums[r][n] = sums[r][n] + (sum over even k of left[r][k] * right[k][n]  +  the same over odd k)
-// Each inner sum is a chain of fused multiply-adds in ascending k. The sum of both chains is rounded. Then it is added
-// to the old sum, and the result is rounded. Denormal operands and denormal results count as zero. The emulation
-// computes the same bits on every processor, if the threads flush denormals (src/core/process.h). The threads of a
-// CpuDevice do this. Infinities follow IEEE rules; a NaN stays a NaN.
+// Each inner sum is a chain of fused multiply-adds in ascending k. The sum of the two chains is rounded. Then the
+// rounded sum is added to the old sum, and the result is rounded. Denormal operands and denormal results count as zero.
+// The emulation computes the same bits on every processor, if the threads flush denormals (src/core/process.h). The
+// threads of a CpuDevice do this. Infinities follow IEEE rules; a NaN stays a NaN.
 //
 // Source: Intel, "Architecture Instruction Set Extensions Programming Reference", TDPBF16PS.
 #pragma once
@@ -36,8 +36,8 @@ struct TileProduct {
   std::int64_t steps = 0;
   const Bf16* const* left = nullptr;            ///< the left tiles, [steps][count]
   const Bf16* right = nullptr;                  ///< the right tiles of the first panel
-  std::int64_t panel_stride = 0;                ///< distance from the right tiles of the first panel to those of the
-                                                ///< second panel, in elements
+  std::int64_t panel_stride = 0;                ///< distance from the right tiles of the first panel to the right tiles
+                                                ///< of the second panel, in elements
   const std::int64_t* right_offsets = nullptr;  ///< [steps], in elements from `right`
   float* sums = nullptr;                        ///< [count][panels][16][16]
   bool add = false;                             ///< true: add to `sums`; false: overwrite them
@@ -60,16 +60,16 @@ struct TileList {
   }
 };
 
-/// Up to 16 rows. The distance from one row to the next is `stride` elements. Missing rows count as zeros. T: float or
-/// Bf16.
+/// A source of up to 16 rows. The distance from one row to the next is `stride` elements. Missing rows count as zeros.
+/// T: float or Bf16.
 template <typename T>
 struct TileSource {
   const T* rows = nullptr;
   std::int64_t stride = 0, count = 0;
 };
 
-/// The place to which the sums of one or two panels, [panels][16][16], are written: `columns` elements in each of
-/// `count` rows. The distance from one row to the next is `stride` elements.
+/// The memory that receives the sums of one or two panels, [panels][16][16]: `columns` elements in each of `count`
+/// rows. The distance from one row to the next is `stride` elements.
 template <typename T>
 struct TileTarget {
   T* rows = nullptr;
@@ -80,7 +80,7 @@ struct TileTarget {
 struct RoundedWrite {
   const float* bias = nullptr;  ///< the biases of the target's columns; null: there are no biases
   bool relu = false;            ///< true: apply max(., 0); NaN stays NaN
-  bool accumulate = false;      ///< true: add to the target's values; not together with biases or a ReLU
+  bool accumulate = false;      ///< true: add to the target's values; cannot be combined with biases or a ReLU
   /// A hint: write with non-temporal stores if the instruction set and the alignment permit. end() completes them.
   bool non_temporal = false;
 };
@@ -92,14 +92,14 @@ struct Bf16TileKernels {
   void (*end)();
   void (*multiply)(const TileProduct& product);
 
-  /// Packs left tiles of `columns` columns, rounded up to blocks of 32: tile b has columns 32 b to 32 b + 31 and is at
-  /// to + b * tile_stride.
+  /// Packs `columns` columns into left tiles of 32 columns, and fills the last tile with zeros. Tile b has columns 32 b
+  /// to 32 b + 31 and is at to + b * tile_stride.
   void (*pack_left)(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
   void (*pack_left_floats)(const TileSource<float>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
   /// Writes the transposed source to to[c * stride + r], for `columns` columns c and 16 rows r.
   void (*pack_transposed)(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t stride);
-  /// Packs halves of right tiles. The 16 rows become 8 pairs: for each block b of 16 columns, [8][16][2] at to + b *
-  /// tile_stride.
+  /// Packs one half of each right tile: the 16 rows become 8 pairs of rows. Block b of 16 columns becomes an array
+  /// [8][16][2] at to + b * tile_stride.
   void (*pack_right)(const TileSource<Bf16>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
   void (*pack_right_floats)(const TileSource<float>& source, std::int64_t columns, Bf16* to, std::int64_t tile_stride);
   /// Turns a left tile into a right tile: the rows of the left tile become the columns of the right tile.
@@ -112,12 +112,12 @@ struct Bf16TileKernels {
 };
 
 /// Returns the kernels of the instruction set. The kernels multiply with the tile instructions for Isa::amx, and with
-/// VDPBF16PS for Isa::avx512_bf16. For all other instruction sets, they emulate the products, which are then slower
-/// than float32 products.
+/// VDPBF16PS for Isa::avx512_bf16. For all other instruction sets, the kernels emulate the products. Emulated products
+/// are slower than float32 products.
 const Bf16TileKernels& bf16_tile_kernels(Isa isa);
 
-// Functions of Bf16TileKernels that use instructions for bf16. These are AMX (Isa::amx; src/device/device.cpp asks
-// Linux for permission) and AVX512-BF16 (Isa::avx512_bf16 and above).
+// Functions of Bf16TileKernels that use instructions for bf16. The instructions are AMX (Isa::amx;
+// src/device/device.cpp asks Linux for permission) and AVX512-BF16 (Isa::avx512_bf16 and above).
 //
 // With AVX512-BF16, the thread must flush denormals (src/core/process.h): VDPBF16PS always flushes denormals, but the
 // additions to `sums` flush them only in such a thread.
@@ -130,10 +130,10 @@ void begin_amx_tiles();
 void end_amx_tiles();
 void multiply_amx_tiles(const TileProduct& product);
 
-/// Returns the number of the chain to which a step belongs. The offset of the step's right tile determines it. A chain
-/// has at most 8 steps, i.e. 128 pairs of products. Reason for the limit: with a single chain for a whole weights'
-/// gradient, the relative error was 1.7e-6, but the tests permit 1e-6. A chain depends only on offsets: if a product
-/// omits steps, the other steps stay in their chains.
+/// Returns the number of the chain to which a step belongs. The offset of the step's right tile determines the number.
+/// A chain has at most 8 steps, i.e. 128 pairs of products. Reason for the limit: with a single chain for a whole
+/// weights' gradient, the relative error was 1.7e-6, but the tests permit 1e-6. A chain depends only on offsets: if a
+/// product omits steps, the other steps stay in their chains.
 [[gnu::always_inline]] inline std::int64_t avx512_bf16_chain(std::int64_t right_offset) {
   return right_offset / (8 * tile_elements);
 }
@@ -145,8 +145,9 @@ void multiply_amx_tiles(const TileProduct& product);
 /// (docs/lab-notes/2026-11-26-bf16-with-avx512-bf16.md), and an Intel Emerald Rapids computes half as many. Source:
 /// Intel, "Architecture Instruction Set Extensions Programming Reference", VDPBF16PS.
 void multiply_avx512_bf16(const TileProduct& product);
-/// Implements Bf16TileKernels::write_rounded with AVX512-BF16's conversion, which flushes denormals. If `non_temporal`
-/// is true, there are 32 columns and each row starts at a multiple of 64 bytes, uses non-temporal stores.
+/// Implements Bf16TileKernels::write_rounded with AVX512-BF16's conversion, which flushes denormals. Uses non-temporal
+/// stores if `non_temporal` is true and each row is an aligned cache line: 32 columns that start at a multiple of 64
+/// bytes.
 void write_rounded_avx512_bf16(const float* sums, const RoundedWrite& write, const TileTarget<Bf16>& target);
 /// Implements Bf16TileKernels::end: completes the non-temporal stores.
 void complete_non_temporal_stores();

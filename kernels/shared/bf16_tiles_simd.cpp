@@ -1,4 +1,5 @@
-// Bf16TileKernels without tile instructions. Also the packing, for processors with and without tile instructions.
+// Bf16TileKernels without tile instructions. Processors with tile instructions also use the packing functions of this
+// file.
 #include "kernels/shared/bf16_tiles.h"
 #include "kernels/shared/simd.h"
 
@@ -11,7 +12,7 @@ typedef std::uint16_t NarrowInts __attribute__((vector_size(lanes * sizeof(std::
 typedef std::uint16_t Halves __attribute__((vector_size(16 * sizeof(std::uint16_t))));
 constexpr int columns_of_tile = 16, vectors = columns_of_tile / lanes;
 
-/// Denormals become zeros with the same sign.
+/// Returns x, with denormals replaced by zeros of the same sign.
 CARILLON_INLINE Floats flushed(Floats x) {
   const Ints bits = (Ints)x;
   const Ints is_small = (bits & 0x7f800000) == 0;
@@ -94,7 +95,7 @@ CARILLON_INLINE std::uint32_t rounded_bits(float value) {
 }
 CARILLON_INLINE std::uint32_t rounded_bits(Bf16 value) { return value.bits; }
 
-/// Packs the first `count` elements, at most 32, and then packs zeros.
+/// Packs a row of 32 elements: the first `count` elements of `from`, and then zeros.
 template <typename T>
 CARILLON_INLINE void pack_row(const T* from, std::int64_t count, Bf16* to) {
   if (count >= 32) {
@@ -121,7 +122,7 @@ void pack_left(const TileSource<T>& source, std::int64_t columns, Bf16* to, std:
   }
 }
 
-/// Merges rows i and i + 4 of 8 rows, in each part of 8 columns; three calls transpose each part.
+/// Interleaves rows i and i + 4 of 8 rows, separately in each half of 8 columns. Three calls transpose each half.
 CARILLON_INLINE void merge_rows(Halves* rows) {
   Halves merged[8];
   for (int i = 0; i < 4; ++i) {
@@ -144,7 +145,7 @@ CARILLON_INLINE void transpose(Halves (&rows)[16]) {
   }
 }
 
-/// As pack_transposed, for the columns `first` to `first` + 15, or up to the last column.
+/// Does the same as pack_transposed, but only for the columns `first` to `first` + 15, or up to the last column.
 CARILLON_INLINE void pack_transposed_16(const TileSource<Bf16>& source, std::int64_t first, std::int64_t columns,
                                         Bf16* to, std::int64_t stride) {
   const std::int64_t width = columns - first < 16 ? columns - first : 16;
@@ -174,7 +175,7 @@ CARILLON_INLINE void merge_rows(__m512i* rows) {
   for (int i = 0; i < 8; ++i) rows[i] = merged[i];
 }
 
-/// Stores columns `column` and `column` + 8, if they exist. They are the halves of `both`.
+/// Stores columns `column` and `column` + 8, if they exist. The two halves of `both` are these columns.
 CARILLON_INLINE void store_columns(__m512i both, std::int64_t column, std::int64_t columns, Bf16* to,
                                    std::int64_t stride) {
   const __m256i first = __builtin_shufflevector(both, both, 0, 1, 2, 3),
@@ -183,9 +184,9 @@ CARILLON_INLINE void store_columns(__m512i both, std::int64_t column, std::int64
   if (column + 8 < columns) __builtin_memcpy(static_cast<void*>(to + (column + 8) * stride), &second, sizeof(second));
 }
 
-/// As pack_transposed, for the columns `first` to `first` + 31, or up to the last column. If 32 columns are a cache
-/// line, the function reads each cache line once. A second read would not find the line in the cache: rows are often a
-/// multiple of 4 KiB apart, and a first-level cache with 12 ways cannot hold 16 such lines.
+/// Does the same as pack_transposed, but only for the columns `first` to `first` + 31, or up to the last column. If 32
+/// columns fill a cache line, the function reads each cache line once. A second read would not find the line in the
+/// cache: rows are often a multiple of 4 KiB apart, and a first-level cache with 12 ways cannot hold 16 such lines.
 CARILLON_INLINE void pack_transposed_32(const TileSource<Bf16>& source, std::int64_t first, std::int64_t columns,
                                         Bf16* to, std::int64_t stride) {
   const __m512i lower_columns = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
@@ -234,7 +235,7 @@ CARILLON_INLINE void interleave(const Bf16* even, const Bf16* odd, Bf16* to) {
 }
 
 /// Packs rows `row` and `row` + 1 of a block of 16 columns. The block begins at column `first`. `columns`: number of
-/// columns that exist from there on.
+/// columns from `first` to the end of the row.
 template <typename T>
 CARILLON_INLINE void pack_pair(const TileSource<T>& source, std::int64_t row, std::int64_t first, std::int64_t columns,
                                Bf16* to) {
@@ -263,7 +264,7 @@ void pack_right(const TileSource<T>& source, std::int64_t columns, Bf16* to, std
 
 typedef std::uint32_t Pairs __attribute__((vector_size(16 * sizeof(std::uint32_t))));
 
-/// Each pass rotates the bits of (row, column). After four passes, rows have become columns.
+/// Each pass rotates the bits of the index (row, column) by one bit. After four passes, rows have become columns.
 void transpose_pairs(Bf16* tile) {
   Pairs rows[16];
   __builtin_memcpy(&rows, tile, sizeof(rows));
@@ -302,7 +303,7 @@ CARILLON_INLINE NarrowInts rounded(Floats values) {
   return __builtin_convertvector((is_nan & quiet) | (~is_nan & nearest), NarrowInts);
 }
 
-/// Writes the first `columns` values of 16 sums plus `addend`.
+/// Adds `addend` to 16 sums, then applies max(., 0) if `with_relu` is true, and writes the first `columns` results.
 CARILLON_INLINE void write_row(const float* sums, const Floats (&addend)[vectors], bool with_relu, std::int64_t columns,
                                Bf16* to) {
   NarrowInts row[vectors];

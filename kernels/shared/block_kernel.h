@@ -2,21 +2,21 @@
 //
 //   struct Shared;                   shared memory of a block
 //   static constexpr int threads;    threads of a block
-//   static constexpr int phases;     all threads of a block finish a phase before any begins the next
+//   static constexpr int phases;     all threads of a block finish a phase before any thread begins the next phase
 //   int blocks() const;              blocks of a launch
 //   template <int phase>
 //   CARILLON_HOST_DEVICE void run(Shared&, int block, int thread) const;
 //
-// Threads pass values to later phases through Shared. A LoopedKernel is a second form of kernel: its blocks repeat
-// their phases, and its threads keep values in registers. In addition, it has
+// Threads pass values to later phases through Shared. A LoopedKernel is a second kind of kernel: its blocks repeat
+// their phases, and its threads keep values in registers. In addition, a LoopedKernel has
 //
 //   struct Private;                    values that a thread keeps from phase to phase; undefined at first
-//   int rounds() const;                rounds of each block; all phases run in each round
-//   static constexpr int last_phases;  phases after the last round
+//   int rounds() const;                number of rounds of each block; all phases run in each round
+//   static constexpr int last_phases;  number of phases after the last round
 //   template <int phase> void run(Shared&, Private&, int block, int thread, int round) const;
 //   template <int phase> void finish(Shared&, Private&, int block, int thread) const;
 //
-// kernels/shared/launch.cuh runs both forms on a GPU. tests/support/emulate.h runs both forms as loops over blocks and
+// kernels/shared/launch.cuh runs both kinds on a GPU. tests/support/emulate.h runs both kinds as loops over blocks and
 // threads, in any order of threads.
 #pragma once
 
@@ -28,8 +28,8 @@
 #include "carillon/core/error.h"
 #include "carillon/core/host_device.h"
 
-/// Write it before a loop: it makes the CUDA compiler unroll the loop, so that an array that the loop indexes stays in
-/// registers.
+/// Write this macro before a loop. The CUDA compiler then unrolls the loop, so that an array that the loop indexes
+/// stays in registers.
 #ifdef __CUDA_ARCH__
 #define CARILLON_UNROLL _Pragma("unroll")
 #else
@@ -79,16 +79,17 @@ struct ForEachElement {
 template <typename Element>
 ForEachElement(Element, std::int64_t) -> ForEachElement<Element>;
 
-/// One step of a block's tree sum: thread t < width adds value t + width to value t. The phases have width = threads /
-/// 2, threads / 4, ..., 1. Afterwards the sum is in values[0]. The order of the additions is always the same.
+/// One step of a block's tree sum: thread t < width adds value t + width to value t. Consecutive phases call this
+/// function with width = threads / 2, threads / 4, ..., 1. Afterwards the sum is in values[0]. The order of the
+/// additions is always the same.
 template <typename T>
 CARILLON_HOST_DEVICE void fold(T* values, int thread, int width) {
   if (thread < width) values[thread] += values[thread + width];
 }
 
-/// One thread of each block calls this function after a barrier. `blocks`: number of blocks. Returns true in the block
-/// that calls it last. After the next barrier, all threads of this block see the writes of the other blocks. `done`
-/// must be 0 before the first call, and is 0 after the last call.
+/// One thread of each block calls this function after a barrier. `blocks`: number of blocks. Returns true only in the
+/// block that calls the function last. After the next barrier, all threads of this block see the writes of the other
+/// blocks. `done` must be 0 before the first call, and is 0 after the last call.
 CARILLON_HOST_DEVICE inline bool is_last_block(std::uint32_t* done, int blocks) {
   if (fetch_increment(done) + 1 != static_cast<std::uint32_t>(blocks)) return false;
   *done = 0;

@@ -1,11 +1,11 @@
-// Two sums of each column of a matrix [rows, columns] on a GPU. ColumnSums adds the rows of each block. Several blocks
-// have the same columns. If there is a ColumnFinish, the block that finishes last adds the sums of all these blocks. If
-// there is none, the kernel CombineColumnSums adds them.
+// Computes two sums for each column of a matrix [rows, columns] on a GPU. ColumnSums adds the rows of each block.
+// Several blocks have the same columns. If there is a ColumnFinish, the block that finishes last adds the sums of all
+// these blocks. If there is no ColumnFinish, the kernel CombineColumnSums adds the blocks' sums.
 //
-// A block of ColumnSums processes some rows of some columns. The threads of a block form groups of `lanes` threads.
-// Each thread has packs of n neighbouring columns of one row, and the groups process the rows in turn. Therefore the
-// reads of a row are contiguous. The shapes fix the order of each sum: first the rows of a group, then the groups, then
-// the blocks of rows.
+// A block of ColumnSums processes some rows of some columns. The threads of a block form groups of `lanes` threads. A
+// group processes one row at a time, and each of its threads processes a pack of n neighbouring columns. The groups
+// process the rows in turn. Therefore the reads of a row are contiguous. The shapes fix the order of each sum: first
+// the rows of a group, then the groups, then the blocks of rows.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace carillon {
 struct ColumnCut {
   static constexpr int threads = 256;
   static constexpr int max_lanes = 32;
-  static constexpr int fewest_rows = 4;  ///< smallest number of rows of a thread, if there are several blocks
+  static constexpr int fewest_rows = 4;  ///< smallest number of rows per thread if there are several blocks
 
   std::int64_t rows = 0, columns = 0, rows_per_block = 1;
   int lanes = 1;  ///< at most max_lanes; divides `threads`
@@ -34,26 +34,27 @@ struct ColumnCut {
   }
 };
 
-/// If there is a ColumnFinish and a block has few lanes, several blocks of columns finish at the same time.
+/// Divides a matrix into blocks. If `max_lanes` is small, there are more blocks of columns, and several of them can run
+/// their ColumnFinish at the same time.
 inline ColumnCut column_cut(std::int64_t rows, std::int64_t columns, int pack_size,
                             int max_lanes = ColumnCut::max_lanes) {
   ColumnCut cut{.rows = rows, .columns = columns, .n = pack_size};
   while (cut.lanes < max_lanes && cut.lanes * cut.n < columns) cut.lanes *= 2;
-  constexpr std::int64_t max_blocks = 264;  // 2 blocks on each of the 132 SMs of an H200: with 128 registers, all of
-                                            // them run at the same time
+  constexpr std::int64_t max_blocks = 264;  // 2 blocks on each of the 132 SMs of an H200: with 128 registers per
+                                            // thread, all these blocks run at the same time
   const std::int64_t max_row_blocks = max_blocks > cut.column_blocks() ? max_blocks / cut.column_blocks() : 1;
   const std::int64_t even = (rows + max_row_blocks - 1) / max_row_blocks, fewest = cut.fewest_rows * cut.groups();
   cut.rows_per_block = even > fewest ? even : fewest;
   return cut;
 }
 
-/// The results of the blocks of rows. Each is an array [row_blocks, columns].
+/// The two sums of each block of rows: each of the two arrays is [row_blocks, columns].
 struct ColumnParts {
   double *first = nullptr, *second = nullptr;
 };
 
-/// The ColumnFinish runs in one block: among all blocks of ColumnSums with the same columns, the block that finishes
-/// last. A derived struct has
+/// Base of a struct that uses the sums of all rows. Among the blocks of ColumnSums with the same columns, only the
+/// block that finishes last runs this struct. A derived struct has
 ///
 ///   template <int phase> void run(Shared&, const ColumnCut&, const ColumnParts&, int column_block, int thread) const;
 ///
@@ -84,7 +85,8 @@ struct ColumnFinish {
       double first[parts_at_once], second[parts_at_once];
       CARILLON_UNROLL
       for (int k = 0; k < parts_at_once; ++k) {
-        const int loaded = block + k * step < count ? block + k * step : count - 1;  // no branch between the loads
+        const int loaded = block + k * step < count ? block + k * step : count - 1;  // clamped: no branch separates the
+                                                                                     // loads
         first[k] = parts.first[loaded * cut.columns + column];
         second[k] = parts.second[loaded * cut.columns + column];
       }
@@ -113,7 +115,7 @@ struct ColumnFinish {
   }
 };
 
-/// A Finish that does nothing, because the next kernel reads the blocks' sums.
+/// A ColumnFinish that does nothing, because the next kernel reads the blocks' sums.
 struct KeepParts {
   static constexpr int phases = 0;
   struct Shared {};
@@ -182,7 +184,7 @@ struct ColumnSums {
     typename Terms::Row rows[rows_at_once];
     CARILLON_UNROLL
     for (int k = 0; k < rows_at_once; ++k) {
-      rows[k] = terms.row(at + (k < count ? k : count - 1) * stride);  // no branch between the loads
+      rows[k] = terms.row(at + (k < count ? k : count - 1) * stride);  // clamped: no branch separates the loads
     }
     CARILLON_UNROLL
     for (int k = 0; k < rows_at_once; ++k) {
@@ -208,7 +210,7 @@ struct ColumnSums {
   }
 };
 
-/// Adds the blocks' sums of ColumnSums, or of another kernel that divides the rows by `cut`.
+/// Adds the sums that the blocks of ColumnSums have written, or the blocks of another kernel with the same `cut`.
 struct CombineColumnSums : ColumnFinish {
   ColumnCut cut;
   ColumnParts parts;

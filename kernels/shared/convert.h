@@ -1,9 +1,9 @@
-// Conversion, transposition and bias on a GPU, between ops and the libraries' matrix products and convolutions. The
-// file has the kernels and, in CUDA builds, the functions that enqueue them.
+// Kernels for conversion, transposition and bias on a GPU. Ops run them before and after the libraries' matrix products
+// and convolutions. In CUDA builds, the file also has the functions that enqueue the kernels.
 //
 // If a comment does not state another type, each tensor is f32 or bf16. Arithmetic is float32. Results are rounded to
-// the target's type, to nearest, ties to even. The functions only enqueue. Tensors start at multiples of 16 bytes;
-// `from` and `to` do not overlap.
+// the target's type, to nearest, ties to even. The functions only enqueue a kernel. Tensors start at multiples of 16
+// bytes; `from` and `to` do not overlap.
 #pragma once
 
 #include <cstdint>
@@ -50,14 +50,14 @@ struct Transpose {
   static constexpr int threads = 256;
   static constexpr int phases = 2;
   struct Shared {
-    float values[tile][tile + 1];  ///< a tile has one more column, so that the values of a column are in different
-                                   ///< banks
+    float values[tile][tile + 1];  ///< a tile has one additional column, so that the values of a column are in
+                                   ///< different banks
   };
 
   const From* from;  ///< [rows, columns]
   To* to;            ///< [columns, rows]
   std::int64_t rows, columns;
-  ChannelPadding from_padding = {}, to_padding = {};  ///< padding of the last extent, for each side
+  ChannelPadding from_padding = {}, to_padding = {};  ///< padding of the last extent of `from` and of `to`
 
   CARILLON_HOST_DEVICE std::int64_t tiles_across() const { return (columns + tile - 1) / tile; }
   int blocks() const { return static_cast<int>((rows + tile - 1) / tile * tiles_across()); }

@@ -26,8 +26,8 @@ inline GpuModel model_of(const CudnnTarget& target) {
 }
 
 /// Returns attributes of an operation. If the operation offers a choice, the attributes request a deterministic
-/// algorithm. This request is necessary in addition to cuDNN's notes about plans: the default backward pass of
-/// attention has no note and is not deterministic.
+/// algorithm. It is not enough to deselect plans by cuDNN's notes: the default backward pass of attention is not
+/// deterministic, but its plans have no note about this.
 template <typename Attributes>
 Attributes deterministic() {
   Attributes attributes;

@@ -11,8 +11,8 @@
 
 namespace carillon {
 
-/// Calls body(std::type_identity<T>{}). T is float or Bf16. The function is inlined, so that CARILLON_SIMD callers
-/// vectorise it.
+/// Calls body(std::type_identity<T>{}). T is float or Bf16. The function is inlined, so that the compiler vectorises
+/// `body` in CARILLON_SIMD callers.
 template <typename Body>
 [[gnu::always_inline]] inline auto with_float_type(DType type, const Body& body) {
   if (type == DType::bf16) return body(std::type_identity<Bf16>{});

@@ -1,7 +1,7 @@
-// GradientSums: the GPU kernel of bias_relu_backward, and of the gradients of activations that also sum columns. Each
-// block sums some columns over its rows. Several blocks have the same columns; the block that finishes last adds the
-// sums of these blocks and writes db. GradientSums computes one sum per column, in float32. ColumnSums (column_sums.h)
-// computes two sums per column, and adds the blocks' sums in float64.
+// GradientSums: the GPU kernel for bias_relu_backward, and for gradients of activations if the sums of their columns
+// are also needed. Each block sums some columns over its rows. Several blocks have the same columns; the block that
+// finishes last adds the sums of these blocks and writes db. GradientSums computes one sum per column, in float32.
+// ColumnSums (column_sums.h) computes two sums per column, and adds the blocks' sums in float64.
 //
 // A block's threads form groups of `lanes` threads. A group processes packs of n neighbouring columns of one row, and
 // the groups process the rows in turn. Therefore the reads of a row are contiguous. The shapes fix the order of each
@@ -101,7 +101,7 @@ struct GradientSums {
     [[maybe_unused]] Pack<T, n> values[rows_at_once];
     CARILLON_UNROLL
     for (int k = 0; k < rows_at_once; ++k) {
-      const std::int64_t at = first + (k < count ? k : count - 1) * stride;  // no branch between the loads
+      const std::int64_t at = first + (k < count ? k : count - 1) * stride;  // clamped: no branch separates the loads
       gradients[k] = load<n>(dy + at);
       if constexpr (has_function) values[k] = load<n>(read + at);
     }
@@ -126,7 +126,7 @@ struct GradientSums {
     to[first_column + thread] = sum;
   }
 
-  /// As sum_rows, but adds the blocks' sums.
+  /// Does the same as sum_rows, but adds the blocks' sums instead of rows.
   CARILLON_HOST_DEVICE void sum_blocks(Shared& shared, std::int64_t first_column, int thread) const {
     const std::int64_t column = first_column + thread % lanes * n;
     Pack<float, n> total = {};
@@ -140,7 +140,7 @@ struct GradientSums {
   }
 };
 
-/// Divides the rows into blocks and assigns threads to them.
+/// Returns `kernel` after setting its number of lanes and its rows per block.
 template <typename T, int n, typename F>
 GradientSums<T, n, F> divided(GradientSums<T, n, F> kernel) {
   while (kernel.lanes < kernel.max_lanes && kernel.lanes * n < kernel.columns) kernel.lanes *= 2;
@@ -175,10 +175,11 @@ class GradientSumsMemory {
   Buffer block_sums_, blocks_done_;  ///< empty if one block has all rows
 };
 
-/// The backward pass of y = relu(z + b) (kernels/shared/rows_cpu.h has the formula) by GradientSums. CUDA builds only.
+/// Computes the backward pass of y = relu(z + b) with GradientSums. kernels/shared/rows_cpu.h has the formula. CUDA
+/// builds only.
 ///
-/// y, dy: [rows, columns] in f32 or bf16, all extents except the last flattened; db: [columns] in float32. y and dy
-/// start at multiples of 16 bytes.
+/// y, dy: [rows, columns] in f32 or bf16; `rows` is the product of all extents except the last. db: [columns] in
+/// float32. y and dy start at multiples of 16 bytes.
 class BiasReluBackwardCuda {
  public:
   /// If `y` has no data, the op has no ReLU.

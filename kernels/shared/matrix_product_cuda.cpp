@@ -69,8 +69,8 @@ Preference make_preference(std::size_t workspace_bytes, Arithmetic arithmetic) {
   check_cublas(cublasLtMatmulPreferenceCreate(&made));
   Preference preference(made);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_bytes});
-  // Allows this reduction scheme, and also sums that are not divided. Other schemes keep partial sums in the result's
-  // type (bf16) or add in place.
+  // The mask allows the reduction scheme COMPUTE_TYPE, and also sums that are not divided. Other schemes keep partial
+  // sums in the result's type (bf16) or add in place.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   if (arithmetic == Arithmetic::fp32) {
@@ -104,7 +104,7 @@ MatrixProductCuda::MatrixProductCuda(CudaDevice& device, Arithmetic arithmetic, 
 }
 
 void MatrixProductCuda::set_epilogue(const MatrixEpilogue& epilogue) {
-  if (epilogue.b_sums != nullptr) {  // B is the left operand
+  if (epilogue.b_sums != nullptr) {  // B is cuBLASLt's left operand
     set(description_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BGRADA);
     set(description_.get(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(*epilogue.b_sums));
     set(description_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, epilogue.b_sums->data);

@@ -6,12 +6,11 @@
 //   sums[c] = sum over k of B[k, c]                             optional
 //
 // Elements are f32 or bf16. A and B have the same type. Products are computed in `arithmetic` and summed in float32.
-// cuBLASLt's heuristic proposes algorithms for these shapes and addresses. The product uses the first of them that adds
-// in a fixed order. Therefore every run uses the same algorithm. If the sums are divided (split-K), a separate pass
-// adds the parts in float32.
+// cuBLASLt's heuristic proposes algorithms for these shapes and addresses. The product uses the first proposed
+// algorithm that adds in a fixed order. Therefore every run uses the same algorithm. If the sums are divided (split-K),
+// a separate pass adds the parts in float32.
 //
-// A batch computes several products of equal shapes. For each operand, the distance between two products can be
-// different.
+// A batch computes several products of equal shapes. Each operand has its own distance from one product to the next.
 #pragma once
 
 #include <cublasLt.h>
@@ -57,8 +56,8 @@ struct MatrixOperand {
   const Tensor* tensor;
   RowMajorMatrix matrix;
   std::int64_t batch_stride = 0;  ///< number of elements from one product of a batch to the next
-  std::size_t address_step = 0;   ///< in bytes; the address of a run is the tensor's address plus a multiple of this
-                                  ///< number
+  std::size_t address_step = 0;   ///< in bytes; in every run, the operand's address is the tensor's address plus a
+                                  ///< multiple of this number
 };
 
 struct MatrixBatch {
@@ -75,8 +74,7 @@ struct MatrixFactors {
 struct MatrixAddresses {
   const void *a, *b;
   void* c;
-  const void* s = nullptr;  ///< only if beta is not 0: S, with the same layout and alignment as C; may be A or B, but
-                            ///< not C
+  const void* s = nullptr;  ///< S; null if beta is 0. Has the same layout and alignment as C; may be A or B, but not C
 };
 
 /// Operations that the kernel applies to the product while the product is in registers, or to B while B is in shared
@@ -84,8 +82,8 @@ struct MatrixAddresses {
 struct MatrixEpilogue {
   const Tensor* bias = nullptr;    ///< [columns of C] in C's type, or null
   bool relu = false;               ///< true: apply a ReLU; requires a bias
-  const Tensor* b_sums = nullptr;  ///< receives sums: [columns of C] in float32, or null; requires a B that is not
-                                   ///< transposed
+  const Tensor* b_sums = nullptr;  ///< receives the sums of the columns of B: [columns of C] in float32, or null; B
+                                   ///< must not be transposed
   const Tensor* addend = nullptr;  ///< added before the ReLU; has the same layout and type as C, but other memory;
                                    ///< null: there is none
 };
@@ -100,8 +98,8 @@ class MatrixProductCuda {
                                                         const MatrixOperand& a, const MatrixOperand& b,
                                                         const MatrixOperand& c, const MatrixEpilogue& epilogue);
 
-  /// Returns the number of parts into which the sums over k are divided, to compute them in parallel. If the result is
-  /// small, a GPU needs several parts.
+  /// Returns the number of parts into which the sums over k are divided. The GPU computes the parts in parallel. If the
+  /// result is small, a GPU needs several parts.
   int splits() const;
 
   /// Enqueues the product. S is added only if it is the addend of the epilogue. The product uses the device's

@@ -1,5 +1,5 @@
 // Mixing: how the samples of a batch are mixed with each other in training, by mixup or CutMix. One op mixes the
-// images, and the loss mixes the targets. Both draw the same numbers independently.
+// images, and the loss mixes the targets. The op and the loss draw the same numbers independently.
 //
 //   mixup    lambda ~ Beta(a, a)      image = lambda x_i + (1 - lambda) x_j
 //   CutMix   lambda' ~ Beta(a, a)     image = x_j in a box, else x_i; lambda = 1 - area of the box / area of the image
@@ -27,8 +27,9 @@ namespace carillon {
 ///   T = sqrt(2 a (U^(-1/a) - 1)) cos(2 pi V)            Student's distribution with 2 a degrees of freedom
 ///   X = 1/2 + T / (2 sqrt(2 a + T^2))                   Beta(a, a); U, V uniform in (0, 1)
 ///
-/// Computed in float64 from q = U^(1/a), because T is infinite if q is 0. Sources: Bailey, "Polar generation of random
-/// variates with the t-distribution", 1994; Devroye, "Random variate generation in one line of code", 1996.
+/// The function computes X in float64 from q = U^(1/a) and without T, because T is infinite if q is 0. Sources: Bailey,
+/// "Polar generation of random variates with the t-distribution", 1994; Devroye, "Random variate generation in one line
+/// of code", 1996.
 ///
 /// Returns a number from 0 to 1. `u`, `v`: uniform, independent.
 CARILLON_HOST_DEVICE inline double symmetric_beta(double a, std::uint32_t u, std::uint32_t v) {
@@ -51,8 +52,8 @@ struct MixingParams {
 
 /// The draw for one batch.
 struct Mixing {
-  float lambda = 1.0f;                                    ///< weight of a sample in its image and label
-  bool cuts = false;                                      ///< only for CutMix: the box, which comes from the other
+  float lambda = 1.0f;                                    ///< weight of the sample itself in its mixed image and label
+  bool cuts = false;                                      ///< true: CutMix; the pixels in the box come from the other
                                                           ///< image
   std::int32_t top = 0, bottom = 0, left = 0, right = 0;  ///< the box: rows [top, bottom), columns [left, right)
 
@@ -70,7 +71,7 @@ CARILLON_HOST_DEVICE constexpr Index mixed_with(Index sample, Index batch) {
   return (sample == 0 ? batch : sample) - 1;
 }
 
-/// `position`: stream position of the batch's first sample.
+/// Makes the draw for one batch. `position`: stream position of the batch's first sample.
 CARILLON_HOST_DEVICE inline Mixing draw_mixing(const MixingParams& params, std::uint64_t position) {
   Mixing mixing;
   if (!params.mixes()) return mixing;

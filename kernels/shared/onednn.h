@@ -1,5 +1,6 @@
-// oneDNN's matrix product and convolutions. They have one interface for versions 2 and 3 of oneDNN, which construct
-// primitives in different ways. Carillon does not use oneDNN's ReLU, because it turns NaN into 0 (relu_in_place).
+// Wrappers of oneDNN's matrix product and convolutions. Versions 2 and 3 of oneDNN construct primitives in different
+// ways; the wrappers have one interface for both versions. Carillon does not use oneDNN's ReLU, because it turns NaN
+// into 0 (relu_in_place).
 #pragma once
 
 #include <dnnl.hpp>
@@ -32,8 +33,9 @@ inline dnnl::matmul onednn_matmul(const dnnl::engine& engine, const dnnl::memory
 #endif
 }
 
-/// Makes a convolution dst = src * weights + bias. Its tensors describe it. `bias` may be empty. If a format is `any`,
-/// the primitive chooses the format. Any thread may run the primitive, with scratch memory from the caller.
+/// Makes a convolution dst = src * weights + bias. The descriptions of its tensors determine the convolution. `bias`
+/// may be empty. If a format is `any`, the primitive chooses the format. Any thread may run the primitive, with scratch
+/// memory from the caller.
 struct OnednnConvolution {
   dnnl::memory::desc src, weights, bias, dst;
   dnnl::memory::dims strides, dilations, padding_before, padding_after;

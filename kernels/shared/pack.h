@@ -32,9 +32,9 @@ CARILLON_HOST_DEVICE inline void store(const Pack<T, n>& pack, T* to) {
   *reinterpret_cast<Pack<T, n>*>(to) = pack;
 }
 
-/// As `store`, but only for tensors: the instruction writes global memory, and never shared memory. The instruction
-/// always writes 16 bytes together. In contrast, nvcc 13.0 divides `store` into several instructions if the elements of
-/// the pack are also used in another way, for example in sums.
+/// Does the same as `store`, but only for tensors: the instruction writes global memory, and never shared memory. The
+/// instruction always writes 16 bytes together. In contrast, nvcc 13.0 divides `store` into several instructions if the
+/// elements of the pack are also used in another way, for example in sums.
 template <typename T, int n>
 CARILLON_HOST_DEVICE inline void store_to_tensor(const Pack<T, n>& pack, T* to) {
 #ifdef __CUDA_ARCH__
@@ -45,7 +45,7 @@ CARILLON_HOST_DEVICE inline void store_to_tensor(const Pack<T, n>& pack, T* to) 
   store(pack, to);
 }
 
-/// As `load`, but also converts f32 or bf16 to float.
+/// Loads a pack, and converts its elements from f32 or bf16 to float.
 template <int n, typename T>
 CARILLON_HOST_DEVICE inline Pack<float, n> load_floats(const T* from) {
   const Pack<T, n> pack = load<n>(from);
@@ -62,7 +62,7 @@ CARILLON_HOST_DEVICE inline Pack<T, n> pack_of(const Pack<float, n>& floats) {
   return pack;
 }
 
-/// As `store`, but first converts float to f32 or bf16.
+/// Converts the elements of a pack from float to f32 or bf16, and stores the pack.
 template <typename T, int n>
 CARILLON_HOST_DEVICE inline void store_floats(const Pack<float, n>& floats, T* to) {
   store(pack_of<T>(floats), to);
@@ -78,7 +78,8 @@ void with_pack_size(std::int64_t extent, const Body& body) {
   body(std::integral_constant<int, n>{});
 }
 
-/// Assigns to each thread a pack of columns in `rows_at_once` rows, for ForEachElement over count().
+/// Assigns to each thread a pack of columns in `rows_at_once` rows. For kernels that are a ForEachElement over count()
+/// elements.
 template <int n>
 struct PackedRows {
   static constexpr std::uint32_t rows_at_once = 4;
@@ -87,8 +88,8 @@ struct PackedRows {
 
   std::int64_t count() const { return std::int64_t{(rows + rows_at_once - 1) / rows_at_once} * packs; }
   /// Calls use(element, load(element)) for each of the thread's rows. `element` is the index of the pack's first
-  /// element. Issues all loads before the first use, because `use` may store. Therefore all loads are in flight at the
-  /// same time.
+  /// element. Issues all loads before the first use, so that all loads are in flight at the same time. (If `use`
+  /// stores, the compiler cannot move a later load before it.)
   template <typename Load, typename Use>
   CARILLON_HOST_DEVICE void for_rows(std::int64_t i, const Load& load, const Use& use) const {
     const std::uint32_t index = static_cast<std::uint32_t>(i), first = index / packs * rows_at_once;
@@ -98,7 +99,7 @@ struct PackedRows {
     decltype(load(i)) loaded[rows_at_once];
     CARILLON_UNROLL
     for (std::uint32_t k = 0; k < rows_at_once; ++k) {
-      loaded[k] = load(element(first + k < rows ? first + k : rows - 1));  // no branch between the loads
+      loaded[k] = load(element(first + k < rows ? first + k : rows - 1));  // clamped: no branch separates the loads
     }
     CARILLON_UNROLL
     for (std::uint32_t k = 0; k < rows_at_once; ++k) {
@@ -117,7 +118,7 @@ struct PackedPool {
     int input, output, window, stride, before;
   };
   Axis vertical, horizontal;
-  std::uint32_t packs;  ///< number of packs of a pixel
+  std::uint32_t packs;  ///< number of packs per pixel
 
   /// The position of a pack in a tensor.
   struct Place {

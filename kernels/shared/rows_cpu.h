@@ -20,8 +20,8 @@ void read_floats(ElementPointer from, std::size_t count, float* to);
 /// to[i] = from[i], rounded to the type of `to`.
 void write_floats(const float* from, std::size_t count, ElementPointer to);
 
-/// Returns `count` elements as floats. If they are float32, returns their address. Otherwise converts them to
-/// `scratch`.
+/// Returns `count` elements as floats. If they are float32, returns their address. Otherwise writes the converted
+/// elements to `scratch` and returns `scratch`.
 inline const float* floats_at(ElementPointer elements, std::size_t count, float* scratch) {
   if (elements.type() == DType::f32) return elements.as<const float>();
   read_floats(elements, count, scratch);
@@ -43,8 +43,8 @@ void write_at(ElementPointer elements, std::size_t count, float* scratch, const 
 [[gnu::always_inline]] inline float* sums_of(float* row, float* /*scratch*/) { return row; }
 [[gnu::always_inline]] inline float* sums_of(Bf16* /*row*/, float* scratch) { return scratch; }
 
-/// Converts the sums at the address that sums_of returned to the type of the row, and stores them in the row. Does
-/// nothing for float32.
+/// `sums`: the address that sums_of returned. Converts these sums to the type of the row, and stores them in the row.
+/// Does nothing for float32.
 [[gnu::always_inline]] inline void store_sums(const float* /*sums*/, std::int64_t /*count*/, float* /*row*/) {}
 [[gnu::always_inline]] inline void store_sums(const float* __restrict sums, std::int64_t count, Bf16* __restrict row) {
   for (std::int64_t c = 0; c < count; ++c) row[c] = to_bf16(sums[c]);
@@ -57,7 +57,7 @@ struct RowBlocks {
   std::size_t rows = 0, per_block = 1, count = 0;
 
   RowBlocks() = default;
-  /// Blocks have at least `least` rows. Only the last block may have fewer.
+  /// Every block except the last has at least `least` rows.
   RowBlocks(std::size_t rows_, std::size_t least)
       : rows(rows_),
         per_block(std::max(least, (rows_ + max_count - 1) / max_count)),
@@ -75,8 +75,8 @@ void add_blocks(const float* sums, std::size_t count, std::size_t stride, const 
 ///   dz[r,c] = y[r,c] > 0 ? dy[r,c] : 0   in place of dy; without ReLU dz = dy
 ///   db[c] = sum over r of dz[r,c]
 ///
-/// y, dy: [rows, columns] in f32 or bf16, all extents except the last flattened; db: [columns] in float32. Reads dy
-/// once.
+/// y, dy: [rows, columns] in f32 or bf16; `rows` is the product of all extents except the last. db: [columns] in
+/// float32. Reads dy once.
 class BiasReluBackward {
  public:
   /// If `y` has no data, the op has no ReLU.

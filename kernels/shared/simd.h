@@ -4,7 +4,7 @@
 // CMake compiles each *_simd.cpp once per Isa and defines CARILLON_ISA as the name of the Isa. Everything that such a
 // file defines or uses is in namespace carillon::CARILLON_ISA. Such a file includes few other headers. Reason: if
 // several files contain the same inline function, the linker keeps only one version, which could be the AVX-512
-// version.
+// version. Other processors cannot run that version.
 #pragma once
 
 #include <cstddef>
@@ -153,8 +153,8 @@ CARILLON_INLINE std::uint32_t nonzero_lanes(Floats values) {
 #endif
 }
 
-/// Writes first + i to `to` for each set bit i of the lowest `lanes` bits, and returns their number. May overwrite up
-/// to `lanes` elements of `to`.
+/// Writes first + i to `to` for each set bit i of the lowest `lanes` bits, and returns the number of these set bits.
+/// May overwrite up to `lanes` elements of `to`.
 CARILLON_INLINE std::int64_t expand_bits(std::uint32_t bits, std::int32_t first, std::int32_t* to) {
 #if defined(__AVX512F__)
   const __m512i numbers = _mm512_add_epi32(_mm512_set1_epi32(first),

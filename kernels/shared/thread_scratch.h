@@ -26,9 +26,9 @@ class ThreadScratch {
                                 static_cast<std::size_t>(omp_get_thread_num()) * stride_);
   }
 
-  /// Returns a grain for parallel_ranges over `count` elements. The grain is at least `least`. It is so large that
-  /// parallel_ranges makes at most one range per piece. The third operand of `max` ensures that no additional range
-  /// results from rounding down.
+  /// Returns a grain for parallel_ranges over `count` elements. The grain is at least `least`, and so large that
+  /// parallel_ranges makes at most one range per piece. Without the third operand of `max`, rounding down could result
+  /// in one more range.
   std::size_t grain(std::size_t count, std::size_t least) const {
     return std::max({least, count / thread_count_, thread_count_ + 2});
   }

@@ -1,5 +1,5 @@
-// Sums of flat arrays on a GPU, in the binary tree of carillon/core/reduction.h. The file has the kernels, which
-// process each element, and, in CUDA builds, the functions that enqueue them.
+// Adds flat arrays on a GPU, in the order of the binary tree of carillon/core/reduction.h. The file has the kernels,
+// which process each element, and, in CUDA builds, the functions that enqueue them.
 //
 // Each element is added in the order of SumOrder::tree and multiplied once by a factor. Therefore the result has the
 // same bits as sum_in_order on a CPU. In the kernels, `i` counts elements.
@@ -14,9 +14,9 @@
 
 namespace carillon {
 
-/// Adds leaf number `leaf` of a tree. Level l of `waiting` holds the sum of 2^l leaves that waits for its neighbour.
-/// When leaf i is added, one sum is completed for each trailing one bit of i. When the last leaf is added, all sums are
-/// completed.
+/// Adds leaf number `leaf` of a tree. Level l of `waiting` holds a sum of 2^l leaves. This sum waits for the sum of the
+/// next 2^l leaves. When leaf i is added, one sum is completed for each trailing one bit of i. When the last leaf is
+/// added, all sums are completed.
 struct AddTreeLeaf {
   const float* values = nullptr;  ///< [count] values of the leaf
   float* waiting = nullptr;       ///< [levels][count]

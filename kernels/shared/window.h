@@ -1,6 +1,6 @@
-// SlidingWindow: describes how a window slides along one axis, for CPU ops and CUDA kernels. The rules are TensorFlow's
-// rules or, with symmetric padding, PyTorch's rules. Functions find the positions in a window, and the windows that
-// contain a position.
+// SlidingWindow: describes how a window slides along one axis, for CPU ops and CUDA kernels. The sizes follow
+// TensorFlow's rules or, with symmetric padding, PyTorch's rules. Other functions find the positions in a window, and
+// the windows that contain a position.
 //
 // A window with a dilation d reads every d-th position. The span of a window is (window - 1) * d + 1. If there is no
 // dilation, the span is equal to the window. In the formulas, `window` is the span.
@@ -12,7 +12,7 @@
 //   pads:   output = (input + before + after - window) / stride + 1
 //
 // If the stride is 1 and the window is odd, `same` has the same padding as symmetric(window / 2). If the stride is 2,
-// it has not. Sources: TensorFlow, "Notes on padding" of tf.nn; PyTorch, Conv2d; ONNX, Conv, for pads.
+// the two paddings can differ. Sources: TensorFlow, "Notes on padding" of tf.nn; PyTorch, Conv2d; ONNX, Conv, for pads.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class Padding {
   /// Padding before and after; only for symmetric padding.
   constexpr std::int64_t extent() const { return extent_; }
   constexpr bool operator==(const Padding&) const = default;
-  /// The text of the attribute "padding": "same", or the symmetric padding.
+  /// The text of the attribute "padding": "same", or the extent of the symmetric padding.
   template <typename Fields>
   void visit(Fields& fields) {
     std::int64_t value = is_same() ? -1 : extent_;
@@ -77,7 +77,7 @@ inline SlidingWindow slide_padded(std::int64_t input, std::int64_t window, std::
   return axis;
 }
 
-/// Errors: as slide_padded, and failed (symmetric padding is not below the span of the window).
+/// Errors: the errors of slide_padded; failed (symmetric padding is not below the span of the window).
 inline SlidingWindow slide(std::int64_t input, std::int64_t window, std::int64_t stride, Padding padding,
                            std::int64_t dilation = 1) {
   check(window > 0 && stride > 0 && dilation > 0, "window, stride and dilation must be at least 1");
@@ -91,8 +91,8 @@ inline SlidingWindow slide(std::int64_t input, std::int64_t window, std::int64_t
   return {input, output, window, stride, pad / 2, pad - pad / 2, dilation};
 }
 
-/// A window over images, in the form in which the params of an op describe it. If a width is 0, it is the same as the
-/// height.
+/// A window over images, as the params of an op describe it. If `width`, `stride_width` or `dilation_width` is 0, the
+/// value for the height applies.
 struct ImageWindow {
   std::int64_t height, width, stride, stride_width;
   Padding padding;
@@ -105,7 +105,7 @@ struct ImageWindows {
   SlidingWindow vertical, horizontal;
 };
 
-/// Errors: as slide or, if pads are given, as slide_padded; failed (pads are not 4 numbers).
+/// Errors: the errors of slide or, if pads are given, of slide_padded; failed (pads are not 4 numbers).
 inline ImageWindows slide_over(std::int64_t height, std::int64_t width, const ImageWindow& window) {
   const auto or_height = [](std::int64_t of_width, std::int64_t of_height) {
     check(of_width >= 0, "window, stride and dilation must be at least 1");

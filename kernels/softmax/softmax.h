@@ -1,4 +1,4 @@
-// softmax: converts the last axis into weights. They are not negative, and their sum is 1.
+// softmax: converts the last axis into weights. The weights are not negative, and their sum is 1.
 //
 //   y[i] = exp(x[i] - m) / sum over j of exp(x[j] - m), m: the largest x[j]
 //   dx[i] = y[i] (dy[i] - sum over j of dy[j] y[j])

@@ -8,7 +8,7 @@
 //   loss = 1/batch * sum over b of (log(sum over j of exp(z[b, j])) - sum over j of q[b, j] z[b, j])
 //   dz[b, j] = (softmax(z_b)[j] - q[b, j]) / batch                                 z: [batch, classes]; loss: []
 //
-// lambda is drawn once per batch (kernels/shared/mixing.h). If there is no mixing, it is 1. The labels are int32
+// lambda is drawn once per batch (kernels/shared/mixing.h). If there is no mixing, lambda is 1. The labels are int32
 // [batch], in [0, classes). Exponentials are computed from z - max(z), so they cannot overflow. Source: Szegedy and
 // others, "Rethinking the Inception architecture", 2016, section 7.
 //

@@ -1,5 +1,5 @@
 // softmax_cross_entropy in CUDA: one kernel. The backward pass computes the exponentials and the loss again. In
-// training, it also writes the step sums, and the forward pass does no work.
+// training, the backward pass also writes the step sums, and the forward pass does no work.
 #include "kernels/shared/float_type.h"
 #include "kernels/shared/launch.cuh"
 #include "kernels/softmax_cross_entropy/softmax_cross_entropy.h"

@@ -7,7 +7,7 @@
 //   f(p) = -(1 - p)^gamma log p            p: the probability of the class
 //   h(p) = -p f'(p) = (1 - p)^gamma - gamma p (1 - p)^(gamma - 1) log p
 //
-// f and h are finite for every p that a softmax of finite logits has. At p = 1, -log p / (1 - p) is replaced by its
+// f and h are finite for every p that a softmax of finite logits returns. At p = 1, -log p / (1 - p) is replaced by its
 // limit 1, so that h also exists for gamma < 1. At p = 0, log p comes from the logits, and p log p is 0.
 #pragma once
 
@@ -79,7 +79,7 @@ struct SoftmaxKernel {
   /// Number of partial sums of a sum over rows or blocks. One thread computes each partial sum. Then one thread adds
   /// all partial sums.
   static constexpr int parts = 16;
-  // After each of the phases before row_phase, fold_phases phases reduce the values in Shared.
+  // Each of the following phases before row_phase is followed by fold_phases phases, which reduce the values in Shared.
   static constexpr int largest_phase = 0;
   static constexpr int sum_phase = largest_phase + 1 + fold_phases;
   static constexpr int terms_phase = sum_phase + 1 + fold_phases;  ///< exists only if weighs_classes is true
@@ -91,7 +91,8 @@ struct SoftmaxKernel {
   static constexpr int phases = end_phase + 1;
 
   struct Shared {
-    double losses[threads];  ///< loss of each row, at the row's first thread; before that: sums of z (label smoothing)
+    double losses[threads];  ///< loss of each row, at the row's first thread; before row_phase: sums of z, if there is
+                             ///< label smoothing
     float largest[threads], sums[threads];
     // Only if weighs_classes is true. exact_sums: sums of exponentials in float64, which replace `sums`. slopes: sums
     // of w q h (w, q: softmax_cross_entropy.h; h: top of this file).

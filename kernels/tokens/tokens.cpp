@@ -93,7 +93,7 @@ class EmbedTokensCpu final : public Op {
                    });
   }
 
-  /// Writes to `to` the sums over all samples of the first `count` elements of dy.
+  /// Sums the first `count` elements of dy over all samples, and writes the sums to `to`.
   void sum_gradients(const Tensor& to, std::int64_t count) const {
     float* const sums = to.floats().data();
     parallel_ranges(static_cast<std::size_t>(count), elementwise_grain, [&](std::size_t first, std::size_t last) {

@@ -9,7 +9,7 @@
 namespace carillon {
 namespace {
 
-/// Calls body(type of the elements, elements per pack of up to `most` elements).
+/// Calls body(type of the elements, elements per pack). A pack has up to `most` elements.
 template <int most, typename Body>
 void with_packs(DType type, std::int64_t channels, const Body& body) {
   with_float_type(type, [&]<typename T>(std::type_identity<T> element) {

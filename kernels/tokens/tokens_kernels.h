@@ -43,7 +43,8 @@ struct EmbedTokensSums {
       Pack<T, n> samples[samples_at_once];
       CARILLON_UNROLL
       for (int k = 0; k < samples_at_once; ++k) {
-        const std::int64_t sample = first + k < batch ? first + k : batch - 1;  // no branch between the loads
+        const std::int64_t sample = first + k < batch ? first + k : batch - 1;  // clamped: no branch separates the
+                                                                                // loads
         samples[k] = load<n>(dy + sample * size + at);
       }
       CARILLON_UNROLL

@@ -55,7 +55,7 @@ struct VariableParams {
 Value variable(Graph& graph, const std::string& name, const VariableParams& params);
 extern const OpType variable_op;
 
-/// Tensors: outputs {y}. `values`: as ConstantParams::values.
+/// Tensors: outputs {y}. `values`: ConstantParams::values.
 std::unique_ptr<Op> make_constant_cuda(const std::vector<float>& values, const OpContext& context,
                                        const OpTensors& tensors);
 /// Tensors: outputs {y}, parameters {w}.

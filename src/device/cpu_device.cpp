@@ -55,7 +55,7 @@ void CpuDevice::reserve_workspace(std::size_t bytes) {
 }
 
 Buffer CpuDevice::allocate(std::size_t bytes) {
-  // Activations are read from end to end, megabytes at a time. Huge pages avoid most address translations
+  // Ops read activations from end to end, megabytes at a time. Huge pages avoid most address translations
   // (docs/lab-notes/2026-11-20-huge-pages.md shows the gain).
   constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
   const std::size_t alignment = bytes >= huge_page_bytes ? huge_page_bytes : tensor_alignment_bytes;

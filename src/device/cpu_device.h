@@ -20,10 +20,10 @@ class CpuDevice final : public Device {
   void upload(const void* host, void* memory, std::size_t bytes) override;
   void download(const void* memory, void* host, std::size_t bytes) override;
   void copy(const void* from, void* to, std::size_t bytes) override { upload(from, to, bytes); }
-  /// One device per thread. Each of these devices has one thread, its own workspace and one worker, so that it can run
-  /// a whole network.
+  /// Returns one device per thread. Each of these devices can run a whole network: it has one thread, its own workspace
+  /// and one worker.
   std::span<const std::unique_ptr<Device>> workers() const override { return workers_; }
-  /// For bf16 products, the left matrix is divided into tiles of 16 rows, one row per sample
+  /// For bf16 products, the left matrix has one row per sample and is divided into tiles of 16 rows
   /// (kernels/shared/bf16_tiles.h).
   std::int64_t min_samples(Arithmetic arithmetic) const override { return arithmetic == Arithmetic::bf16 ? 16 : 1; }
   void on_workers(int count, const std::function<void(int worker)>& body) override;
@@ -36,7 +36,7 @@ class CpuDevice final : public Device {
   const CpuSettings& settings() const { return settings_; }
   int thread_count() const { return thread_count_; }
 
-  /// Grows the workspace to at least `bytes`. Ops call it when they are constructed.
+  /// Grows the workspace to at least `bytes`. Ops call this function in their constructors.
   void reserve_workspace(std::size_t bytes);
   /// Returns scratch memory for the running op. The contents are undefined at the start of an op.
   void* workspace() const { return workspace_.data(); }

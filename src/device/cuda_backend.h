@@ -37,8 +37,8 @@ std::vector<std::string> cuda_libraries();
 /// Opens the GPU at index `local_rank` of `ordinals`. If there are more ranks than GPUs, indices start again at 0.
 std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, std::span<const int> ordinals);
 
-// In every build, the following function exists. It switches between two implementations of the same computation on a
-// GPU, for measurements and tests.
+// The following function exists in every build. It tells a GPU op which of two implementations of the same computation
+// to use. Measurements and tests need this choice.
 
 /// True if the implementation `name` is switched off for GPUs. The environment variable CARILLON_GPU_OFF lists the
 /// implementations that are switched off, separated by commas. If the variable is not set, the list is
@@ -53,12 +53,12 @@ std::unique_ptr<Device> open_cuda_device(const DeviceRequest& request, std::span
 ///   bias_gradient_epilogue  bias gradients from the product of the weights' gradient; otherwise a kernel
 bool is_switched_off(std::string_view name);
 
-/// This implementation is off, because cuBLASLt does not document the summation order of its epilogue. No test on a GPU
-/// has shown so far that two runs with this epilogue compute equal bits.
+/// This implementation is off by default, because cuBLASLt does not document the summation order of its epilogue. No
+/// test on a GPU has shown so far that two runs with this epilogue compute equal bits.
 inline constexpr std::string_view off_by_default = "bias_gradient_epilogue";
 
 /// Owner of objects that several ops use, such as plans that a library needs a long time to make. Each object has a
-/// type and a key. Only the main thread may use it.
+/// type and a key. Only the main thread may use this class.
 class SharedObjects {
  public:
   /// Returns the object with this type and key. The first request calls `make`. Later requests return the same object,
@@ -84,8 +84,8 @@ class SharedObjects {
 ///   compute  --gradients of bucket 0--ready---gradients of bucket 1--ready----------wait--update
 ///   side                                 wait--reduce bucket 0--------  wait--reduce bucket 1--done
 ///
-/// Every bucket records the same event again. When a wait is enqueued, it refers to the latest record of its event. In
-/// a stream capture, the waits fork and join the streams, so that the side stream becomes part of the graph.
+/// Every bucket records the same event again. A wait refers to the latest record at the time when the wait is enqueued.
+/// In a stream capture, the waits fork and join the streams, so that the side stream becomes part of the graph.
 ///
 /// `Stream`: a handle of an in-order queue. `Event` must have record(stream) and make_wait(stream), like CudaEvent.
 template <typename Event, typename Stream>
@@ -103,7 +103,7 @@ class SideWork {
   }
   /// Work that is enqueued on `compute` after this call waits for the work that is already enqueued on `side`.
   void join(const Stream& compute) {
-    if (!forked_) return;  // if the side stream has never waited, it is not part of the capture
+    if (!forked_) return;  // without a fork, the side stream is not part of the capture
     done_.record(side_);
     done_.make_wait(compute);
     forked_ = false;

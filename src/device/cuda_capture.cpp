@@ -29,7 +29,8 @@ Function* driver_function(const char* name) {
   return is_known && result == cudaDriverEntryPointSuccess ? reinterpret_cast<Function*>(found) : nullptr;
 }
 
-/// Uses the driver, because the runtime knows only the kernels of this program, not the kernels of libraries.
+/// Returns the name of the node's kernel. Asks the driver, because the runtime knows only the kernels of this program,
+/// not the kernels of libraries.
 std::string kernel_name(cudaGraphNode_t node) {
   const auto get_params = driver_function<decltype(cuGraphKernelNodeGetParams)>("cuGraphKernelNodeGetParams");
   const auto get_name = driver_function<decltype(cuFuncGetName)>("cuFuncGetName");

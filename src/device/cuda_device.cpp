@@ -19,8 +19,8 @@ namespace {
   fail(ExitCode::failed, "{}: {} ({}:{})", library, text, where.file_name(), where.line());
 }
 
-/// Makes `ordinal` the current device of this thread. (A new thread has device 0.) Streams, events and handles belong
-/// to the device that is current when they are created.
+/// Makes `ordinal` the current device of this thread. (In a new thread, device 0 is current.) Streams, events and
+/// handles belong to the device that is current when they are created.
 int make_current(int ordinal) {
   check_cuda(cudaSetDevice(ordinal));
   return ordinal;
@@ -128,8 +128,8 @@ Buffer CudaDevice::allocate(std::size_t bytes) {
   return buffer;
 }
 
-// CUDA waits without polling if it copies pageable memory. Therefore this function first polls until the earlier work
-// is done.
+// When CUDA copies pageable memory, it waits for earlier work without calling `check_`. Therefore this function first
+// polls until the earlier work is done.
 void CudaDevice::upload(const void* host, void* memory, std::size_t bytes) {
   make_current(ordinal_);  // any thread may call this function
   compute_.synchronize();

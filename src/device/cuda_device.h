@@ -34,7 +34,7 @@ void check_cudnn_version(std::size_t loaded);
 
 class CudaStream final : public Stream {
  public:
-  /// `check`: as in Device::check_while_waiting. It outlives the stream, and may be null.
+  /// `check`: the function of Device::check_while_waiting, or null. The function must outlive the stream.
   explicit CudaStream(const std::function<void()>* check = nullptr);
   cudaStream_t get() const { return stream_.get(); }
   void synchronize() override;
@@ -44,11 +44,11 @@ class CudaStream final : public Stream {
   Handle<cudaStream_t, cudaStreamDestroy> stream_;
 };
 
-/// A point in a stream's work.
+/// An event: marks a point in the sequence of work on a stream.
 class CudaEvent {
  public:
   CudaEvent();
-  /// Moves the point to the end of the work on `stream`.
+  /// Moves the point to the end of the work that is now enqueued on `stream`.
   void record(const CudaStream& stream);
   /// Makes later work on `stream` wait for the point.
   void make_wait(const CudaStream& stream) const;
@@ -76,8 +76,8 @@ class CudaDevice final : public Device {
   void copy(const void* from, void* to, std::size_t bytes) override;
   void check_while_waiting(std::function<void()> check) override { check_ = std::move(check); }
 
-  /// Returns when the work before the event's point is done. Meanwhile it polls, and calls the function of
-  /// check_while_waiting.
+  /// Returns when the work before the event's point is done. Meanwhile it polls, and calls the function that
+  /// check_while_waiting has set.
   void wait_for(const CudaEvent& event) const;
 
   const CudaStream& compute_stream() const { return compute_; }
@@ -112,8 +112,8 @@ class CudaDevice final : public Device {
 void poll_until(const std::function<bool()>& done, const std::function<void()>& check);
 
 /// True if kernels use programmatic dependent launch: the blocks of a kernel start while the previous kernel of the
-/// stream still runs, and then wait for its end. Requires CARILLON_EARLY_LAUNCH=1 in the environment and compute
-/// capability 9.0.
+/// stream still runs, and then wait until the previous kernel ends. Requires CARILLON_EARLY_LAUNCH=1 in the environment
+/// and compute capability 9.0 or later.
 bool launches_early();
 
 /// Casts `device` to CudaDevice. Errors: failed (it is a device of another kind).
@@ -123,9 +123,9 @@ const CudaStream& as_cuda(Stream& stream);
 
 using ExecutableGraph = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
 
-/// Captures the work that `enqueue` puts on `stream`, and on streams that it forks and joins. `what`: the work's name
-/// in an error ("a step"). `nodes`: receives the names of the graph's nodes; may be null. Errors: the errors of
-/// `enqueue`, with advice on --cuda-graph in the message.
+/// Captures the work that `enqueue` puts on `stream`, and on other streams that `enqueue` forks and joins. `what`: name
+/// of the work in an error message, for example "a step". `nodes`: receives the names of the graph's nodes; may be
+/// null. Errors: the errors of `enqueue`, with advice on --cuda-graph in the message.
 ExecutableGraph capture(const CudaStream& stream, const std::function<void()>& enqueue, const char* what,
                         std::vector<std::string>* nodes = nullptr);
 

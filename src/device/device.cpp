@@ -21,8 +21,8 @@ namespace carillon {
 namespace {
 
 #if defined(__x86_64__)
-// has_level_3 and has_level_4 return whether the processor supports this level of the x86-64 ABI. The kernels are
-// compiled with -march of these levels. Clang 16 does not know the names of the levels here.
+// has_level_3 and has_level_4 return whether the processor supports level 3 or level 4 of the x86-64 ABI. The kernels
+// are compiled with -march for these levels. In __builtin_cpu_supports, Clang 16 does not know the names of the levels.
 bool has_level_3() {
 #if defined(__clang__)
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
