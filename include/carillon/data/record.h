@@ -83,7 +83,7 @@ class RecordReader {
   bool next_place(RecordPlace& place);
 
   /// Reads a record of a plain file again into `buffer` and checks that it is unchanged. Thread-safe if each thread has
-  /// its own buffer. Errors: data. The text names the file. It also names the record, except if the whole file has
+  /// its own buffer. Errors: data. The text names the file. The text also names the record, unless the whole file has
   /// changed.
   Record read_again(const RecordPlace& place, std::vector<std::uint8_t>& buffer) const;
 
