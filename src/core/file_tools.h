@@ -78,7 +78,7 @@ class LinesFromEnd {
   /// If a line is longer than this, `next` returns an empty text. Carillon's logs have no such lines.
   static constexpr std::size_t max_line_bytes = std::size_t{1} << 20;
 
-  /// Opens a regular file. All members have the errors of open_plain_file.
+  /// Opens a regular file. All functions of this class may throw the errors of open_plain_file.
   explicit LinesFromEnd(const std::filesystem::path& path);
 
   struct Line {

@@ -45,9 +45,9 @@ class RunEnd {
   void save_before_exit(SaveBeforeExit save);
 
   // The main thread calls the next two functions about ten times a second in each wait.
-  /// Acts if another rank ends the run. As long as the process of that rank runs, this function returns. After that
-  /// process has ended, this function exits, except if no rank has saved a checkpoint by then. In this case the rank
-  /// with the lowest number saves and exits, and on the other ranks this function returns.
+  /// Acts if another rank ends the run. While the process of that rank runs, this function does nothing. After that
+  /// process has ended and a rank has saved a checkpoint, this function exits. If no rank has saved a checkpoint by
+  /// then, the lowest rank saves and exits, and the function returns on the other ranks.
   void follow() const;
   /// Ends the run if one of `ranks` is on this host and has ended, or if the launcher ends the run. Errors: lost_rank
   /// (only without StallDetectorSettings::print).
