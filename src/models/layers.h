@@ -147,8 +147,8 @@ inline Value logits_of_largest(Graph& graph, Value x, float factor, const Networ
 // Parts of the networks for ImageNet.
 //
 // Initial values are truncated normal, cut at two standard deviations. Convolutions have variance 2 / (kernel^2 *
-// filters), logits have deviation 0.01. The last gamma of a block is 0, so the block starts as the identity. Source:
-// Goyal and others, "Accurate, large minibatch SGD", 2017, section 5.1.
+// filters), logits have deviation 0.01. The initial gamma of the last batch norm of a block is 0, so the block starts
+// as the identity. Source: Goyal and others, "Accurate, large minibatch SGD", 2017, section 5.1.
 
 inline ConvNormParams imagenet_conv(std::int64_t filters, std::int64_t kernel, std::int64_t stride, float l2_factor) {
   const double deviation = std::sqrt(2.0 / static_cast<double>(kernel * kernel * filters));

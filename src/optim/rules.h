@@ -293,7 +293,7 @@ struct Muon {
   static constexpr std::size_t momentum = StepScalars::count - 2, of_gradient = momentum + 1;
 };
 
-/// Muon; the other variables use adamw.
+/// The rule muon: all variables that Muon does not orthogonalise use adamw.
 struct MuonAdamW : Muon<AdamW> {
   static constexpr std::string_view name = "muon";
   static constexpr std::array<std::string_view, 6> options{"muon-momentum", "muon-steps", "muon-normalize",
@@ -301,7 +301,7 @@ struct MuonAdamW : Muon<AdamW> {
   static constexpr std::array<std::string_view, 2> slots{"muon_m", "muon_v"};
 };
 
-/// Muon; the other variables use nesterov.
+/// The rule muon-nesterov: all variables that Muon does not orthogonalise use nesterov.
 struct MuonNesterov : Muon<Nesterov> {
   static constexpr std::string_view name = "muon-nesterov";
   static constexpr std::array<std::string_view, 4> options{"muon-momentum", "muon-steps", "muon-normalize", "momentum"};
@@ -312,8 +312,8 @@ template <UpdateRule... R>
 struct RuleList {};
 using UpdateRules = RuleList<Sgd, Momentum, Nesterov, AdamW, Lars, Lamb, MuonAdamW, MuonNesterov>;
 
-/// As make_optimizer, for parameters in host memory and a rule that needs whole variables. Errors: failed (the rule is
-/// elementwise).
+/// As make_optimizer, but requires parameters in host memory and a rule that needs whole variables. Errors: failed (the
+/// rule is elementwise).
 std::unique_ptr<Optimizer> make_variable_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
                                                    const StepInputs& inputs);
 /// As make_optimizer, on a GPU. CUDA builds only. The update kernel is the step's last kernel (StepEnd::finish_block).
