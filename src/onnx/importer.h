@@ -37,17 +37,17 @@ enum class BatchInFile {
   separate,
   joined_with_next,      ///< the batch and the axis after it are one axis, for example images and their windows
   joined_with_previous,  ///< the axis before the batch and the batch are one axis, for example tokens and images
-  absent,                ///< the file computes the value from arrays only, so it is the same for each sample
+  absent,                ///< the file computes the value from arrays only, so the value is the same for each sample
 };
 
 /// A value of the network, with its shape in ONNX.
 struct Placed {
   Value value;
-  /// In ONNX, but the batch always has its own axis, with the extent batch_mark. If the batch is absent in the file,
-  /// the axis is the first one.
+  /// The shape in ONNX, except that the batch always has its own axis, with the extent batch_mark. If the batch is
+  /// absent in the file, its axis is the first one.
   Extents shape;
-  /// For each axis of `shape`: the axis of `value`. 0 is the batch. -1: the extent is 1 and `value` does not have the
-  /// axis.
+  /// For each axis of `shape`: the corresponding axis of `value`. 0 is the batch. -1: the extent is 1 and `value` does
+  /// not have the axis.
   std::vector<int> axes;
   BatchInFile batch = BatchInFile::separate;
 
@@ -59,7 +59,7 @@ struct Placed {
   }
   bool lacks_batch() const { return batch == BatchInFile::absent; }
   std::size_t batch_axis() const { return static_cast<std::size_t>(std::ranges::find(axes, 0) - axes.begin()); }
-  /// Whether `axes` has the batch and, if the file joins the batch and another axis, this axis.
+  /// True if `axes` has the batch. If the file joins the batch and another axis, `axes` must also have the other axis.
   bool has_batch() const {
     const std::size_t first = batch == BatchInFile::joined_with_previous ? 1 : 0,
                       last = rank() - (batch == BatchInFile::joined_with_next ? 1 : 0);
@@ -75,7 +75,7 @@ struct Placed {
   /// The shape in the file.
   std::vector<std::int64_t> file_shape() const;
   bool is_batch(std::size_t axis) const { return axes[axis] == 0; }
-  /// Whether both files have the batch on the same axis, alone or joined with the same neighbour.
+  /// True if both values have the batch on the same axis in the file, alone or joined with the same neighbour.
   bool has_batch_of(const Placed& other) const { return batch == other.batch && batch_axis() == other.batch_axis(); }
 };
 
@@ -131,7 +131,8 @@ struct Source {
 
 /// How a variable stores an array of the file.
 struct Stored {
-  std::string order;                           ///< names the order of the values in memory; empty: as in the file
+  std::string order;                           ///< a name for the order of the values in memory; empty: the order in
+                                               ///< the file
   std::function<std::vector<float>()> values;  ///< returns the values in this order; null: the values of the array
   bool keeps_name = true;                      ///< exports write the variable with the array's name
 };
@@ -157,7 +158,7 @@ std::span<const Operator> reduction_operators();
 std::span<const Operator> resize_operators();
 std::span<const Operator> shape_operators();
 
-/// Adds the largest element over the axes of `reduces`, and keeps these axes with extent 1.
+/// Adds an op that computes the largest element over the axes of `reduces`. Keeps these axes with extent 1.
 Placed max_over(Importer& importer, const OnnxNode& node, const Placed& x, const std::vector<bool>& reduces);
 /// Adds a gather along `axis`. `params`: without the axis.
 Placed gathered_axis(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, GatherParams params);
@@ -243,7 +244,7 @@ class Importer {
     if (!placed.has_batch()) refuse(node, "does not keep the batch");
     placed_[node.output(i)] = std::move(placed);
   }
-  /// Counts `elements` that the import of a node reads or computes. Errors: data (all nodes together have too many).
+  /// Counts `elements` that the import of a node reads or computes. Errors: data (the sum over all nodes is too large).
   void charge(const OnnxNode& node, std::int64_t elements) {
     elements_ += elements;
     if (elements_ > most_elements) refuse(node, "and earlier nodes read or compute too many elements");
@@ -256,8 +257,8 @@ class Importer {
     return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
   }
 
-  /// Converts an axis in the file to an axis of x.shape. In a file for one image, an axis that the batch joins has only
-  /// elements of the image.
+  /// Converts an axis in the file to an axis of x.shape. If a file for one image joins the batch and another axis, the
+  /// joined axis has only elements of the image, and is converted to the other axis.
   std::size_t axis(const OnnxNode& node, std::int64_t number, const Placed& x) const {
     const std::size_t in_file = axis(node, number, x.file_rank());
     if (!x.merges_batch() || batch_of_file() != 1 || in_file != x.joined_axis()) return x.own_axis(in_file);
@@ -274,20 +275,21 @@ class Importer {
     if (x.is_batch(axis)) refuse(node, "does not keep the batch");
     return x.axes[axis] >= 0 ? x : placed(natural(node, x), x.shape, natural_order(x), x.batch);
   }
-  /// Removes an axis of extent 1. In a file for one image, it may be the axis that the batch joins: then the batch
-  /// joins the next axis.
+  /// Removes an axis of extent 1. In a file for one image, the file may join this axis and the batch. The batch is then
+  /// joined with the next axis.
   Placed without_axis(const OnnxNode& node, const Placed& x, std::size_t axis);
   /// Returns the value with another shape in the file.
   Placed reshaped(const OnnxNode& node, const Placed& x, const Extents& shape);
   /// Adds a constant array as a value of `rank` axes, with the order `order` in memory. The array's axes are matched
   /// from the last axis. Arrays of the file are trained.
   Placed variable(const OnnxNode& node, const OnnxArray& values, std::size_t rank, const std::vector<int>& order);
-  /// As `variable`, with the shape of the array in the file after the axis of the batch (BatchInFile::absent).
+  /// Like `variable`, but the shape of the value is the axis of the batch and then the shape of the array in the file
+  /// (BatchInFile::absent).
   Placed parameter(const OnnxNode& node, const OnnxArray& values);
   /// If the batch of `x` is absent in the file, returns `x` with the number of axes and the batch of `other`: axes in
   /// the file are matched from the last one.
   Placed with_batch(const OnnxNode& node, const Placed& x, const Placed& other);
-  /// Repeats axes of extent 1. `shape`: of x.rank() axes, with the batch.
+  /// Repeats axes of extent 1. `shape`: the shape of the result, with x.rank() axes including the batch.
   Placed repeated(const OnnxNode& node, const Placed& x, const Extents& shape);
   /// If the product of `probabilities` and `v` ends an attention, adds the op attention and returns its result. The ops
   /// of the chain stay until run() removes ops that no op reads.
@@ -322,17 +324,19 @@ class Importer {
   /// Marks a node that an earlier node has already added.
   void skip(const OnnxNode& node) { skipped_.insert(node.output()); }
   bool is_head(const OnnxNode& node) const { return &node == head_; }
-  /// By value: the pads that a convolution adds in place of the Pad node before it. Order: top, left, bottom, right.
+  /// By name of a value: the pads that a convolution adds, instead of the Pad node before the convolution. Order: top,
+  /// left, bottom, right.
   std::map<std::string, Extents> pads_of_reader;
-  /// Values with one row in the file, which a Tile repeats for each sample. Here they have a row for each sample.
+  /// Values with one row in the file, which a Tile repeats for each sample. In Carillon, these values have a row for
+  /// each sample.
   std::set<std::string> one_row;
-  /// By value: the parts of a SplitToSequence.
+  /// By name of a value: the parts of a SplitToSequence.
   std::map<std::string, std::vector<Placed>> sequences;
-  /// By value: the number of groups of channels that the next node, an InstanceNormalization, normalises. The value has
-  /// the shape before its Reshape into groups.
+  /// By name of a value: the number of groups of channels that the next node, an InstanceNormalization, normalises. The
+  /// value has the shape before its Reshape into groups.
   std::map<std::string, std::int64_t> groups_of_reader;
-  /// Returns the number of units of a layer that has `units` units in the file. Sets `is_new` if the numbers differ:
-  /// the layer then gets new values.
+  /// Returns the number of units of a layer that has `units` units in the file. Sets `is_new` if the two numbers of
+  /// units differ. The layer then gets new values.
   std::int64_t units_of(const OnnxNode& node, std::int64_t units, const std::string& name, bool& is_new);
 
  private:
@@ -359,8 +363,8 @@ class Importer {
   /// A random number for each sample. Exporters compute the mask of a drop path from it.
   struct Draw {
     std::optional<float> kept;  ///< probability that the mask is 1; nullopt: uniform numbers from 0 to 1
-    bool is_mask = false;       ///< the value is 0 or, if kept, 1
-    bool is_divided = false;    ///< the value is 0 or, if kept, 1 / kept
+    bool is_mask = false;       ///< the value is 1 if the sample is kept, otherwise 0
+    bool is_divided = false;    ///< the value is 1 / kept if the sample is kept, otherwise 0
   };
   std::map<std::string, Draw> draws_;
   const Source& source_;
@@ -377,10 +381,10 @@ class Importer {
   std::string end_;                   ///< the value that is the network's output
   std::vector<GivenValues> given_;
   std::map<std::string, std::string> original_names_;
-  std::map<std::string, std::string> variables_;  ///< by order, name and shape of the array
+  std::map<std::string, std::string> variables_;  ///< by order, name, shape and values of the array
   std::set<std::string> given_names_;
   std::map<std::string, Placed> parameters_;  ///< constants that `input` placed, by name
-  bool reads_parameters_ = false;             ///< of the operator of the current node
+  bool reads_parameters_ = false;             ///< Operator::reads_parameters of the current node's operator
   std::vector<std::string> notes_;
 };
 

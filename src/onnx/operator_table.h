@@ -3,7 +3,7 @@
 // Images are [batch, height, width, channels] in Carillon and [batch, channels, height, width] in ONNX. All other
 // tensors have the same layout in both. Source: onnx.ai, "ONNX Operators".
 //
-// export_layers.cpp exports the input op, layers and the ops of transformers; operator_table.cpp all other ops.
+// export_layers.cpp exports the input op, layers and the ops of transformers. operator_table.cpp exports all other ops.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +59,7 @@ class OnnxWriter {
   int count_ = 0;
 };
 
-/// An op of the network that is exported.
+/// An op of the exported network.
 struct ExportedOp {
   const Attributes& attributes;
   std::string network_input;                ///< name of the model's input

@@ -2,7 +2,7 @@
 //
 //   g    <- clip * g, l2 <- clip * l2                      with OptimizerSettings::clip_norm (GradientNorm)
 //   w    <- rule(w, g, factors, slots, scalars)            g: mean gradient; the rule adds L2 and weight decay
-//   s, w <- lookahead(s, w)                              in steps with a lookahead (LookaheadSettings)
+//   s, w <- lookahead(s, w)                                in steps with a lookahead (LookaheadSettings)
 //   a    <- a - (1 - average_decay) * (a - w)              with the new w
 //
 // OptimizerSettings::rule selects one of the rules in src/optim/rules.h. The rule's state, the slow copies s and the

@@ -29,7 +29,7 @@ struct ForwardSettings {
 };
 
 /// The objects that a forward pass uses without owning them. On a GPU, ops read the compute copies of the parameters,
-/// if the store has any: copies in the type and order that matrix products read.
+/// if the store has any: copies with the element type and memory layout that matrix products read.
 struct ForwardContext {
   const BuiltNetwork& built;  ///< built for evaluation
   Device& device;

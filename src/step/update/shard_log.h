@@ -65,7 +65,7 @@ class ShardLog {
     int owner;
     std::size_t number;  ///< number of the block in the owner's shard
   };
-  /// The header of a thread's log. Copies of one block of each slot follow it.
+  /// The header of a thread's log. After the header follow copies of one block of each slot.
   struct alignas(64) ThreadLog {
     std::atomic<std::uint64_t> open{0};  ///< tag of the open block
   };
