@@ -53,7 +53,8 @@ bool same_file(int descriptor, const std::filesystem::path& path);
 /// that is not regular.
 Descriptor open_predictable(const std::filesystem::path& path, int flags);
 
-/// As the overload above, but throws if the file cannot be opened. Errors: io (the message starts with `subject`).
+/// Does the same as the overload above, but throws if the file cannot be opened. Errors: io (the message starts with
+/// `subject`).
 Descriptor open_predictable(const std::filesystem::path& path, int flags, const std::string& subject);
 
 /// Removes a file or a folder with its contents at the end of a scope, also after an error.

@@ -96,13 +96,13 @@ inline Value conv_norm(Graph& graph, const std::string& name, Value x, const Con
   return batch_norm(graph, name + "/norm", x, {.initial_scale = params.initial_scale});
 }
 
-/// As conv_norm(), but also adds a ReLU `<name>/relu` after it.
+/// Adds the ops of conv_norm(), and a ReLU `<name>/relu` after them.
 inline Value conv_norm_relu(Graph& graph, const std::string& name, Value x, const ConvNormParams& params) {
   return relu(graph, name + "/relu", conv_norm(graph, name, x, params));
 }
 
-/// Adds a dense layer `<name>` with biases, which is applied to each position. Its initial values are the same as
-/// timm's for transformers.
+/// Adds a dense layer `<name>` with biases, which is applied to each position. The initial values are the same as in
+/// timm's transformers.
 inline Value position_dense(Graph& graph, const std::string& name, Value x, std::int64_t units,
                             const NetworkSettings& settings) {
   return dense(

@@ -157,8 +157,8 @@ std::optional<float> single(const OnnxConstant& constant) {
   return constant->floats[0];
 }
 
-/// Returns the axis of `x` that matches the only axis of the constant with an extent above 1. Returns nullopt if there
-/// is no such axis.
+/// If exactly one axis of the constant does not have the extent 1, returns the axis of `x` that matches it. Otherwise,
+/// or if the extents differ, returns nullopt.
 std::optional<int> axis_of(const Placed& x, const OnnxArray& constant) {
   const std::size_t rank = constant.shape.size();
   std::optional<int> axis;
@@ -171,7 +171,7 @@ std::optional<int> axis_of(const Placed& x, const OnnxArray& constant) {
   return axis;
 }
 
-/// Whether the array has several elements on an axis on which `x` has one.
+/// True if there is an axis on which the array has several elements and `x` has one element.
 bool extends(const OnnxArray& values, const Placed& x) {
   const std::size_t rank = values.shape.size();
   if (rank > x.file_rank()) return true;

@@ -188,7 +188,7 @@ std::vector<Extents> grid_of(Importer& importer, const OnnxNode& node, std::size
   return grid;
 }
 
-/// 0, 1, ..., count - 1
+/// Returns 0, 1, ..., count - 1.
 Extents ascending_places(std::int64_t count) {
   Extents places(static_cast<std::size_t>(count));
   std::iota(places.begin(), places.end(), 0);

@@ -34,9 +34,9 @@ Placed padded(Importer& importer, const OnnxNode& node, const Placed& given, con
   return x;
 }
 
-/// Whether the reader of a Pad node can pad the images itself. A convolution pads with 0, and the padding of a max pool
-/// never is the largest value. A window of a pool must contain a pixel of the image, so the padding must be less than
-/// the window. `pads`: top, left, bottom, right.
+/// Whether the reader of a Pad node can pad the images itself. A convolution pads with 0. The padding of a max pool is
+/// never the largest value of a window. A window of a pool must contain a pixel of the image, so the padding must be
+/// less than the window. `pads`: top, left, bottom, right.
 bool reader_pads(const OnnxNode& reader, const Extents& pads, float value) {
   if (reader.type() == "Conv") return value == 0.0f && reader.text("auto_pad", "NOTSET") == "NOTSET";
   if (reader.type() != "MaxPool" || value > std::numeric_limits<float>::lowest()) return false;

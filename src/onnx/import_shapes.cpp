@@ -61,7 +61,8 @@ bool mark_batch(Extents& shape, const Placed& x, std::int64_t samples) {
   return found != nullptr;
 }
 
-/// The shape that a Reshape of `x` requests, without 0 and -1, with the batch as batch_mark.
+/// Returns the shape that a Reshape of `x` requests. Replaces 0 and -1 by the actual extents, and the batch size by
+/// batch_mark.
 Extents requested_shape(Importer& importer, const OnnxNode& node, const Placed& x) {
   const auto refuse_count = [&] { importer.refuse(node, "has another number of elements than its input"); };
   Extents shape = importer.integers(node, 1, "shape").value_or(Extents{});

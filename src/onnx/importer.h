@@ -79,18 +79,18 @@ struct Placed {
   bool has_batch_of(const Placed& other) const { return batch == other.batch && batch_axis() == other.batch_axis(); }
 };
 
-/// The axes of `placed` that exist in memory, in the order in memory.
+/// Returns the axes of `placed` that exist in memory, in memory order.
 std::vector<int> stored_order(const Placed& placed);
-/// The batch, then the other axes in their order in ONNX.
+/// Returns the axis of the batch, and then the other axes in their ONNX order.
 std::vector<int> natural_order(const Placed& placed);
-/// Whether each index is the index before it plus 1.
+/// True if each index is the previous index plus 1.
 bool are_consecutive(const Extents& indices);
-/// 0, 1, ..., count - 1
+/// Returns 0, 1, ..., count - 1.
 std::vector<int> ascending(std::size_t count);
 /// The order in memory of the axes of an image [batch, channels, height, width]: channels are last.
 inline const std::vector<int> image_order{0, 2, 3, 1};
 inline constexpr int channel_axis = 1;
-/// Initial weights of a layer whose units have `count` inputs.
+/// Returns the initial weights of a layer in which each unit has `count` inputs.
 Initializer fan_in(std::int64_t count);
 /// Returns `placed` with another value.
 inline Placed with_value(Placed placed, Value value) {
@@ -98,7 +98,7 @@ inline Placed with_value(Placed placed, Value value) {
   return placed;
 }
 
-/// The file. All networks that are made from it share this object.
+/// The ONNX file. All networks that are made from the file share this object.
 struct Source {
   Source(const std::filesystem::path& path, OnnxOptions given) : file(path), options(std::move(given)) {
     for (std::size_t i = 0; i < file.nodes().size(); ++i) {
@@ -160,11 +160,11 @@ std::span<const Operator> shape_operators();
 
 /// Adds an op that computes the largest element over the axes of `reduces`. Keeps these axes with extent 1.
 Placed max_over(Importer& importer, const OnnxNode& node, const Placed& x, const std::vector<bool>& reduces);
-/// Adds a gather along `axis`. `params`: without the axis.
+/// Adds a gather along `axis`. `params`: the other parameters of the gather.
 Placed gathered_axis(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, GatherParams params);
 /// Joins values along an axis.
 Placed concatenated(Importer& importer, const OnnxNode& node, std::span<const Placed> parts, std::size_t axis);
-/// Keeps every `step`th element of an axis, from `first`, `count` in total.
+/// Keeps `count` elements of an axis: the element `first`, and then every `step`th element.
 Placed part_of(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, std::int64_t first,
                std::int64_t count, std::int64_t step);
 
@@ -211,7 +211,7 @@ class Importer {
   }
   /// The node that computes input `i`; null if there is none.
   const OnnxNode* producer(const OnnxNode& node, int i) const { return source_.producer(node.input(i)); }
-  /// As `constant`, but also finds a constant if its Constant node comes later in the file.
+  /// Does the same as `constant`, but also finds the constant if its Constant node comes later in the file.
   OnnxConstant constant_or_node(const OnnxNode& node, int i) {
     if (OnnxConstant found = constant(node, i)) return found;
     const OnnxNode* const producer = source_.producer(node.input(i));
@@ -237,7 +237,8 @@ class Importer {
     return node.has(attribute) ? std::optional(node.number(attribute, 0.0f)) : std::nullopt;
   }
   bool is_placed(const OnnxNode& node, int i) const { return placed_.contains(node.input(i)); }
-  /// Input `i`. If the operator reads parameters, places a constant as `parameter` does.
+  /// Returns input `i`. If the operator reads parameters and the input is a constant, adds the constant as `parameter`
+  /// does.
   const Placed& input(const OnnxNode& node, int i = 0);
   void set_output(const OnnxNode& node, Placed placed, int i = 0) {
     if (placed.rank() > max_axes) refuse(node, "has too many axes");
@@ -278,7 +279,7 @@ class Importer {
   /// Removes an axis of extent 1. In a file for one image, the file may join this axis and the batch. The batch is then
   /// joined with the next axis.
   Placed without_axis(const OnnxNode& node, const Placed& x, std::size_t axis);
-  /// Returns the value with another shape in the file.
+  /// Returns the value with the new shape `shape` in the file.
   Placed reshaped(const OnnxNode& node, const Placed& x, const Extents& shape);
   /// Adds a constant array as a value of `rank` axes, with the order `order` in memory. The array's axes are matched
   /// from the last axis. Arrays of the file are trained.
@@ -310,18 +311,18 @@ class Importer {
   std::string op_name(const OnnxNode& node, std::string_view part = "") {
     return unique_name(stripped(node.name(), node.type()).append(part));
   }
-  /// The name of an op that has the weights `weights`.
+  /// Returns the name of an op that has the weights `weights`.
   std::string layer_name(const OnnxNode& node, const OnnxArray& weights);
   /// Gives a variable of the next op the values of an array in the file, and records the array's name. With
   /// OnnxOptions::fresh_weights, records only the name. If an earlier op stores the same array in the same way, the ops
   /// share one variable, unless the array only repeats one number.
   void give(const std::string& variable, const OnnxArray& array, const Stored& stored = {});
-  /// As `give`, for a buffer, which ops never share.
+  /// Does the same as `give` for a buffer. Ops never share buffers.
   void give_buffer(const std::string& buffer, const OnnxArray& array);
 
   /// The only node that reads the value. Null if none or several nodes read it, or if it is the network's output.
   const OnnxNode* sole_reader(const std::string& value) const;
-  /// Marks a node that an earlier node has already added.
+  /// Marks `node` as done: the import of an earlier node has already added it.
   void skip(const OnnxNode& node) { skipped_.insert(node.output()); }
   bool is_head(const OnnxNode& node) const { return &node == head_; }
   /// By name of a value: the pads that a convolution adds, instead of the Pad node before the convolution. Order: top,

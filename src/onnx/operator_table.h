@@ -38,7 +38,7 @@ class OnnxWriter {
   /// of outputs and constants.
   std::string add(std::string_view type, std::vector<std::string> inputs,
                   const std::vector<OnnxAttribute>& attributes = {});
-  /// As `add`, for an operator with `output_count` outputs.
+  /// Does the same as `add` for an operator with `output_count` outputs. Returns the names of the outputs.
   std::vector<std::string> add_with_outputs(std::string_view type, std::vector<std::string> inputs,
                                             const std::vector<OnnxAttribute>& attributes, std::size_t output_count);
   /// Adds a constant float32 tensor, row-major. Returns its name.

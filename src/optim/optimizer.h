@@ -71,8 +71,9 @@ class Optimizer {
 /// update each element independently.
 class ElementwiseOptimizer : public Optimizer {
  public:
-  /// Sets the norm and factor of the step's gradient for update_range. With OptimizerSettings::clip_norm, call this
-  /// function in each step before update_range. `apply` itself computes norm and factor, so it does not need this call.
+  /// Sets the norm and the clip factor of the step's gradient, which update_range uses. With
+  /// OptimizerSettings::clip_norm, call this function in each step before update_range. `apply` itself computes norm
+  /// and factor, so it does not need this call.
   virtual void clip(const ClippedNorm& norm) = 0;
   /// Updates elements [first, first + gradients.size()) of the flat arrays from their mean gradients. Runs on the
   /// calling thread, and is complete when it returns. Several threads may update disjoint ranges concurrently. Errors:
@@ -91,13 +92,13 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, con
                                           Device& device, const StepInputs& inputs,
                                           Arithmetic arithmetic = Arithmetic::fp32);
 
-/// As make_optimizer, but requires parameters in host memory. Errors: as make_optimizer; failed (is_elementwise is
-/// false for the rule).
+/// Does the same as make_optimizer, but requires parameters in host memory. Errors: as make_optimizer; failed
+/// (is_elementwise is false for the rule).
 std::unique_ptr<ElementwiseOptimizer> make_elementwise_optimizer(const OptimizerSettings& settings,
                                                                  const ParameterStore& parameters,
                                                                  const StepInputs& inputs);
 
-/// As ElementwiseOptimizer::update_range, on all threads.
+/// Calls ElementwiseOptimizer::update_range for parts of the range on all threads.
 void update_on_all_threads(ElementwiseOptimizer& optimizer, std::size_t first, std::span<const float> gradients);
 
 /// The steps [first, end) in which a variable is trained. The variable's group sets them.
@@ -156,8 +157,8 @@ class BufferLookahead {
   const BufferStore& slow() const { return slow_; }
   /// Sets the slow copies to the buffers' present values.
   void begin();
-  /// As `begin`, but only for buffers that no op changes (AcrossRanks::equal). Afterwards, lookaheads do not change
-  /// these buffers, because each buffer equals its slow copy.
+  /// Does the same as `begin`, but only for buffers that no op changes (AcrossRanks::equal). Afterwards, lookaheads do
+  /// not change these buffers, because each buffer equals its slow copy.
   void begin_equal();
   /// Enqueues the step's lookahead. It changes the buffers only if `end` allows the update. Call it after the forward
   /// pass and before the step's last kernel.

@@ -42,8 +42,8 @@ concept UpdateRule = requires(const OptimizerSettings& settings, StepScalars& sc
 /// of a direction:
 ///   CARILLON_HOST_DEVICE static float direction(scalars, factors, gradient, value, slots)
 ///   CARILLON_HOST_DEVICE static double ratio(scalars, factors, value_norm, direction_norm)    norms are above 0
-/// `direction` runs first, once per element, and may update the slots. Then `update` runs with the ratio as a factor of
-/// factors.rate.
+/// `direction` runs first, once per element, and may update the slots. Then `update` runs; its factors.rate is
+/// multiplied by the ratio.
 template <typename R>
 concept NormedRule = UpdateRule<R> && requires(const StepScalars& scalars, const UpdateFactors& factors, float* slots) {
   { R::direction(scalars, factors, 0.0f, 0.0f, slots) } -> std::same_as<float>;

@@ -107,7 +107,7 @@ class LabelledImageDecoder : public RecordDecoder {
   /// `scratch`. Errors: as `decode`.
   std::span<const std::uint8_t> read(std::span<const std::uint8_t> record, std::span<std::byte> target,
                                      std::string& scratch) const;
-  /// As `read`, but requires that the record stores the uint8 values of the image, not an image file. Errors: as
+  /// Like `read`, but requires that the record stores the uint8 values of the image, not an image file. Errors: as
   /// `decode`.
   std::span<const std::uint8_t> read_values(std::span<const std::uint8_t> record, std::span<std::byte> target,
                                             std::string& scratch) const;

@@ -75,7 +75,8 @@ struct OpContext {
 class Op {
  public:
   virtual ~Op() = default;
-  /// Enqueues outputs = f(inputs, parameters, buffers) and, in training, the change of the buffers.
+  /// Enqueues the computation outputs = f(inputs, parameters, buffers). In training, also enqueues the change of the
+  /// buffers.
   virtual void forward(Stream& stream) = 0;
   /// Enqueues the computation of input and parameter gradients, which overwrite the old gradients. Exception: an op
   /// made by OpTraits::accumulating adds its result to the gradient of input 0. The op may use the memory of its output

@@ -38,9 +38,9 @@ struct Initializer {
   /// If not negative, random values depend on this number instead of the variable's name. Older networks set this
   /// number, so that their initial values did not change when Carillon introduced names of variables.
   int number = -1;
-  /// For filters [height, width, in, out] with odd height and width: filter o < min(in, out) copies input channel o (1
-  /// in the middle, otherwise 0), as PyTorch's dirac_. The other filters are drawn as `kind` says. Ignored for
-  /// Kind::constant.
+  /// For filters [height, width, in, out] with odd height and width: each filter o < min(in, out) copies input channel
+  /// o: its only weight that is not 0 is a 1 in the middle of channel o, as in PyTorch's dirac_. The other filters are
+  /// drawn as `kind` says. Ignored for Kind::constant.
   bool dirac = false;
 };
 
@@ -155,7 +155,7 @@ class ParameterStore {
 
   /// [layout().total()] all variables, on the device.
   std::span<float> values() const { return array(memory_.values, 0); }
-  /// Like values(), for one slot. Errors: failed (no slot has this number).
+  /// [layout().total()] the array of one slot, on the device. Errors: failed (no slot has this number).
   std::span<float> slot(int slot) const;
   /// [layout().total() + sum_count]: the gradients, followed by the step sums. Both this function and step_sums() have
   /// this error: failed (the store has no gradients).

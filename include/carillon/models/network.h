@@ -147,7 +147,7 @@ struct BuildSettings {
 /// the network has no image-shaped input; the output size differs from Task::outputs; the loss is not a scalar), usage
 /// (sync_batch_norm or freeze_batch_norm is set but the network has no batch norm; the loss cannot mix targets).
 BuiltNetwork build_network(const Network& network, const Task& task, const BuildSettings& settings);
-/// As the overload above, for a graph without target and loss.
+/// Builds the graph as the overload above does, but without target and loss.
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings);
 
 /// Number of elements of all variables together.

@@ -56,8 +56,8 @@ class Communicator {
   /// The optimiser applies the factor in its update pass.
   virtual float result_scale() const { return 1.0f; }
 
-  /// As start_allreduce_mean(), but never rounds to the wire format. The caller averages the loss and the control flags
-  /// with it.
+  /// Does the same as start_allreduce_mean(), but never rounds to the wire format. The caller averages the loss and the
+  /// control flags with it.
   virtual void start_exact_allreduce_mean(std::span<float> bucket, Stream& stream) {
     start_allreduce_mean(bucket, stream);
   }

@@ -63,8 +63,9 @@ class RunEnd {
   /// `follow`. If this rank ends the run, first prints its line. After a time limit, exits even if the save has not
   /// ended, for example because a file system hangs.
   void follow_on_second_thread();
-  /// Ends the run as `still_waiting` does, for a main thread that cannot check the other ranks itself, because it
-  /// computes or because its MPI call does not return. `still`: seconds since the last heartbeat of the main thread.
+  /// Ends the run like `still_waiting`, if the main thread cannot check the other ranks itself. This is the case while
+  /// the main thread computes, or if its MPI call does not return. `still`: seconds since the last heartbeat of the
+  /// main thread.
   void look_on_second_thread(double still);
 
   /// "waited 61 s for ranks 1 and 2 on n2 in averaging"

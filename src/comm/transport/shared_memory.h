@@ -88,8 +88,8 @@ class SharedArrays {
   bool have_all_reached(Counter counter, std::uint64_t goal) const;
   /// Returns the members that have not reached `goal`.
   std::vector<int> missing(Counter counter, std::uint64_t goal) const;
-  /// As `reach`, but sets the counter of another member. Call it after the process of that member has ended. Only one
-  /// member at a time may call it.
+  /// Does the same as `reach` for the counter of another member. Call it after the process of that member has ended.
+  /// Only one member at a time may call it.
   void reach_for(int rank, Counter counter, std::uint64_t value) {
     (progress_[rank]->*counter).store(value, std::memory_order_release);
   }

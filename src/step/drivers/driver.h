@@ -41,7 +41,7 @@ class TrainingStep {
       : source_(source), update_(update), lookahead_(lookahead) {}
 
   const ParameterStore& parameters() const { return update_.parameters(); }
-  /// As UpdateStrategy::gradient_norm.
+  /// See UpdateStrategy::gradient_norm.
   std::optional<double> gradient_norm() const { return update_.gradient_norm(); }
 
   /// Enqueues the part `gradients`. The argument `gradients` must be the same on all ranks. `gradient_complete`: as
@@ -122,7 +122,7 @@ struct DrivenTower {
 
 /// Makes the driver of a device. `capture`: replay captured steps, if device and communicator can do this.
 std::unique_ptr<StepDriver> make_step_driver(const DrivenTower& tower, const InputStageSpec& form, bool capture);
-/// As make_step_driver, for a GPU. CUDA builds only (cuda_driver.cpp).
+/// Does the same as make_step_driver for a GPU. CUDA builds only (cuda_driver.cpp).
 std::unique_ptr<StepDriver> make_cuda_step_driver(const DrivenTower& tower, const InputStageSpec& form, bool capture);
 
 // StepQueue, for the driver of a GPU.
@@ -169,7 +169,7 @@ class StepQueue {
   void push(const StepRequest& request, bool at_once);
   /// Launches all steps that are not yet launched.
   void flush() { launch_pushed({}); }
-  /// As StepDriver::next_result. Results::due keeps up to `blocks - 1` blocks in flight.
+  /// Does the same as StepDriver::next_result. Results::due keeps up to `blocks - 1` blocks in flight.
   std::optional<StepResult> next_result(Results wanted);
 
  private:

@@ -40,7 +40,7 @@ struct ForwardContext {
 class ForwardPass {
  public:
   virtual ~ForwardPass() = default;
-  /// As InputStage::keeps_records.
+  /// See InputStage::keeps_records.
   virtual bool keeps_records() const = 0;
   /// Adds a batch of Graph::batch_size() samples. The caller may release the batch when the call returns. Before the
   /// call, take all outputs that are due.
@@ -53,7 +53,7 @@ class ForwardPass {
 };
 
 std::unique_ptr<ForwardPass> make_forward_pass(const ForwardContext& context, const ForwardSettings& settings);
-/// As make_forward_pass, for a GPU. CUDA builds only (cuda_forward_pass.cu).
+/// Does the same as make_forward_pass for a GPU. CUDA builds only (cuda_forward_pass.cu).
 std::unique_ptr<ForwardPass> make_cuda_forward_pass(const ForwardContext& context, const ForwardSettings& settings);
 
 }  // namespace carillon

@@ -152,7 +152,7 @@ std::size_t shared_bytes(std::size_t parameter_count, const OptimizerSettings& o
 //   enqueue_means       waits for all buckets
 //   enqueue_update      Optimizer::apply
 
-/// As make_optimizer.
+/// A function with the contract of make_optimizer.
 using MakeOptimizer =
     std::function<std::unique_ptr<Optimizer>(const OptimizerSettings& settings, const ParameterStore& parameters,
                                              Device& device, const StepInputs& inputs, Arithmetic arithmetic)>;

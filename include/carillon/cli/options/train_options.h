@@ -98,8 +98,8 @@ inline bool is_synthetic(const std::vector<std::string>& files) {
 struct ModelOptions {
   /// Name of one of the program's networks, or path of an ONNX file. Checkpoints store this name as the model's name.
   std::string name;
-  std::string head;  ///< only for an ONNX file: layer that gets new initial values if the number of outputs differs
-                     ///< between the file and the task; empty: last layer
+  std::string head;  ///< only for an ONNX file: the layer that gets new initial values if the file and the task have
+                     ///< different numbers of outputs; empty: the last layer
   bool fresh_weights = false;      ///< draw the initial values instead of reading them from the ONNX file
   MakeNetwork make = nullptr;      ///< makes the network `name`; not an option
   std::uint64_t seed = 1;          ///< seed of initial variables, sample order and augmentation
