@@ -24,7 +24,7 @@ OpTraits::Definition with_activation(const Graph::Node& node, ActivationKind act
   return node.traits.with_activation ? node.traits.with_activation(*node.definition, activation) : nullptr;
 }
 
-/// True if the op has one output: only then, passes may replace its outputs.
+/// True if the op has only one output. Passes may replace the outputs of such ops only.
 bool has_one_output(const Graph::Node& node) { return node.outputs.size() == 1; }
 
 bool have_parameters(std::span<const Graph::Node> nodes) {

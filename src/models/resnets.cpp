@@ -15,7 +15,7 @@
 namespace carillon {
 namespace {
 
-/// Residual stages: the four stages of a ResNet. The stride of a bottleneck is in its 3x3 convolution (v1.5, as in
+/// Residual stages: the four stages of a ResNet. A bottleneck has its stride in the 3x3 convolution (v1.5, as in
 /// torchvision).
 ///
 ///   block        layers                                   output

@@ -35,8 +35,8 @@ namespace carillon {
 /// How the shape of a value in the file contains the batch.
 enum class BatchInFile {
   separate,
-  joined_with_next,      ///< the batch and the axis after it are one axis, for example images and their windows
-  joined_with_previous,  ///< the axis before the batch and the batch are one axis, for example tokens and images
+  joined_with_next,      ///< the file joins the batch and the axis after it, for example images and their windows
+  joined_with_previous,  ///< the file joins the batch and the axis before it, for example tokens and images
   absent,                ///< the file computes the value from arrays only, so the value is the same for each sample
 };
 

@@ -63,7 +63,8 @@ class OnnxWriter {
 struct ExportedOp {
   const Attributes& attributes;
   std::string network_input;                ///< name of the model's input
-  std::vector<std::string> inputs;          ///< names; the input op reads images with pixels from 0 to 255
+  std::vector<std::string> inputs;          ///< names of the inputs; the input op reads images with pixels from 0 to
+                                            ///< 255
   std::vector<Tensor> parameters, buffers;  ///< values, in host memory
   std::vector<Shape> input_shapes;          ///< shapes of the inputs that other ops compute
   Shape input, output;  ///< shapes of the first input (of the image, if the op reads the records) and of output 0

@@ -114,8 +114,8 @@ std::vector<TrainedSteps> trained_steps(const OptimizerSettings& settings, const
 /// group states a weight decay; a layer decay is set, but the network has no blocks).
 void check_variables(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables);
 
-// Lookahead (LookaheadSettings), on CPU and GPU. It changes all variables, including frozen variables, and all buffers
-// of the network. cifar10-airbench (legacy/airbench94.py) uses `every` 5, decay 0.95^5 and power 3.
+// Lookahead (LookaheadSettings), on CPU and GPU. The lookahead changes all variables, including frozen variables, and
+// all buffers of the network. cifar10-airbench (legacy/airbench94.py) uses `every` 5, decay 0.95^5 and power 3.
 
 /// Returns the lookahead's factor 1 - a after `updates` updates, or a negative number if no lookahead is due. If the
 /// factor is 0, the slow copies do not change, and the values become equal to the slow copies. Errors: failed (the

@@ -60,8 +60,8 @@ class Dataset {
   /// unsuitable; the message contains file, record number and byte offset), data (the dataset has no records; the
   /// decoder's find_fault found a fault); usage (CacheMode::memory with a decoder that draws random numbers; a GZIP
   /// file without the cache). CacheMode::automatic does not cache if the decoder draws random numbers or is slow. It
-  /// also does not cache if the decoded dataset needs more than this process's share of half of the available memory.
-  /// `damaged`: pass DamagedSamples::ignore if you will call skip_damaged later.
+  /// also does not cache if the decoded dataset is larger than half of the available memory, divided by
+  /// local_rank_count. `damaged`: pass DamagedSamples::ignore if you will call skip_damaged later.
   static Dataset open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
                       CacheMode cache = CacheMode::automatic, int local_rank_count = 1, FileIndex known = {},
                       DamagedSamples damaged = DamagedSamples::refuse);

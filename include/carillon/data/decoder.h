@@ -78,7 +78,7 @@ struct RecordSchema {
   ExampleKeys keys;              ///< names of the image and label features
   ImageShape image_shape;        ///< shape of a decoded image, uint8
   std::int64_t class_count = 0;  ///< number of classes, labels or numbers that a target can have (TargetKind)
-  std::int64_t first_label = 0;  ///< the number in a record that means class 0 or label 0; only for
+  std::int64_t first_label = 0;  ///< the number that stands for class 0 or label 0 in a record; only for
                                  ///< TargetKind::class_index and TargetKind::labels
   TargetKind target = TargetKind::class_index;
   /// [class_count], only for TargetKind::numbers. If it is empty, the target is the stored number, which is not

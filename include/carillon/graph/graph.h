@@ -140,7 +140,7 @@ class Graph {
   const std::vector<BufferSpec>& buffers() const { return buffers_; }
 
   // For passes. Values keep their indices and are never removed.
-  /// Adds a value with the shape and type of `value`. The pass must also add an op that produces it.
+  /// Adds a value with the shape and type of `value`. The pass must also add an op that produces the new value.
   Value add_value_like(Value value);
   /// Adds a value with `parameter` as its ValueInfo::gradient_of. The pass must also add an op that produces the value.
   Value add_gradient_value(int parameter);

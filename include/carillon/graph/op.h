@@ -146,8 +146,8 @@ struct OpTraits {
   Definition (*with_addend)(const OpDefinition& op, DeviceKind device) = nullptr;
   /// Returns the definition of this op that, in training, computes its batch statistics over the batches of all ranks.
   Definition (*synchronized)(const OpDefinition& op) = nullptr;
-  /// Returns the definition of an op that, in training, uses its buffers (running statistics) in the same way as in an
-  /// evaluation, and does not change them.
+  /// Returns the definition of this op as a frozen op: in training, it uses its buffers (running statistics) in the
+  /// same way as in an evaluation, and does not change them.
   Definition (*frozen)(const OpDefinition& op) = nullptr;
 
   // Gradients of values with several readers (src/graph/passes.h). As for fusion, each function that returns a

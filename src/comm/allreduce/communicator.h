@@ -57,7 +57,7 @@ class Communicator {
   virtual float result_scale() const { return 1.0f; }
 
   /// Does the same as start_allreduce_mean(), but never rounds to the wire format. The caller averages the loss and the
-  /// control flags with it.
+  /// control flags with this function.
   virtual void start_exact_allreduce_mean(std::span<float> bucket, Stream& stream) {
     start_allreduce_mean(bucket, stream);
   }
@@ -84,12 +84,13 @@ class Communicator {
   /// lives as long as the communicator. A step that averages through this memory needs neither acquire() nor finish().
   virtual SharedHostMemory* shared_host_memory() { return nullptr; }
 
-  /// True if acquire(), start_allreduce_mean(), all_gather() and finish() may be captured in a CUDA graph. Their host
-  /// code then runs once, at the capture. Such graphs must be destroyed before the communicator.
+  /// True if acquire(), start_allreduce_mean(), all_gather() and finish() may be captured in a CUDA graph. The host
+  /// code of these functions then runs only once, at the capture. Such graphs must be destroyed before the
+  /// communicator.
   virtual bool capturable() const { return false; }
 
-  /// Throws lost_rank if a peer is known to be lost. The main thread polls it while it waits for a device. If it
-  /// throws, enqueued work may be incomplete, and the results of this work are undefined.
+  /// Throws lost_rank if a peer is known to be lost. The main thread calls this function repeatedly while it waits for
+  /// a device. If this function throws, enqueued work may be incomplete, and the results of this work are undefined.
   virtual void check_peers() {}
 };
 

@@ -35,7 +35,7 @@ std::string rank_list(std::vector<int> ranks);
 /// reads the clock. If all ranks have already arrived, the wait needs only one poll.
 class BoundedWait {
  public:
-  /// `ranks`: [members] the rank number that error messages use.
+  /// `ranks`: for each member, the rank number that error messages use.
   BoundedWait(WaitLimit limit, std::vector<int> ranks) : limit_(limit), ranks_(std::move(ranks)) {}
 
   WaitLimit limit() const { return limit_; }
@@ -159,8 +159,8 @@ class PointToPoint {
   std::vector<Message> messages_;
 };
 
-/// Gathers the `mine` of every member into `all`, in the order of the ranks. `mine` has the same size on all members.
-/// Collective.
+/// Gathers the bytes `mine` of every member into `all`, in the order of the ranks. `mine` has the same size on all
+/// members. Collective.
 void gather_bytes(const Members& members, std::span<const std::byte> mine, std::span<std::byte> all,
                   std::string_view operation);
 /// [members] The text of each member. Collective.

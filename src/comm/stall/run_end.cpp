@@ -52,7 +52,7 @@ void RunEnd::follow() const {
 
 void RunEnd::still_waiting(std::string_view operation, std::span<const int> ranks, double seconds) {
   if (follow_failed_rank()) return;
-  // If this rank does not wait for the ended rank, the ranks may still complete the update.
+  // Ignores ended ranks for which this rank does not wait, because the other ranks may still complete the update.
   const std::optional<int> ended = ended_among(ranks);
   if (!ended && !should_save_alone(seconds)) return;
   if (save_before_exit_.is_updating && save_before_exit_.is_updating()) return;

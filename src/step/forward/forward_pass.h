@@ -23,7 +23,7 @@ struct ForwardSettings {
   ImageShape image;                  ///< image shape of a record
   bool averages_views = false;       ///< the outputs of an image are the mean over augmented_views (forward_kernels.h)
   bool capture = true;               ///< replay captured passes, if the device can do this
-  const Dataset* dataset = nullptr;  ///< this and the next two members: as in InputStageSpec
+  const Dataset* dataset = nullptr;  ///< this and the next two members are the same as in InputStageSpec
   RecordRange kept = {};
   std::size_t max_kept_bytes = 0;
 };

@@ -47,7 +47,8 @@
 
 namespace carillon {
 
-/// Lets another thread stop the steps of a rank between two updates, so that this thread can save the rank's variables.
+/// Lets another thread stop the steps of a rank between two updates, so that the other thread can save the rank's
+/// variables.
 class UpdateGate {
  public:
   /// The thread that takes steps calls this before it changes variables, slots or saved buffers, and before it allows
