@@ -53,7 +53,8 @@ bool same_file(int descriptor, const std::filesystem::path& path);
 /// that is not regular.
 Descriptor open_predictable(const std::filesystem::path& path, int flags);
 
-/// As the overload above, but throws if the file cannot be opened. Errors: io (the message starts with `subject`).
+/// Does the same as the overload above, but throws if the file cannot be opened. Errors: io (the message starts with
+/// `subject`).
 Descriptor open_predictable(const std::filesystem::path& path, int flags, const std::string& subject);
 
 /// Removes a file or a folder with its contents at the end of a scope, also after an error.
@@ -78,7 +79,7 @@ class LinesFromEnd {
   /// If a line is longer than this, `next` returns an empty text. Carillon's logs have no such lines.
   static constexpr std::size_t max_line_bytes = std::size_t{1} << 20;
 
-  /// Opens a regular file. All members have the errors of open_plain_file.
+  /// Opens a regular file. All functions of this class may throw the errors of open_plain_file.
   explicit LinesFromEnd(const std::filesystem::path& path);
 
   struct Line {

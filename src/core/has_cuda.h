@@ -4,7 +4,7 @@
 
 namespace carillon {
 
-/// Call functions that exist in CUDA builds only within `if constexpr (has_cuda)`. Other builds then need no stubs for
+/// Call functions that exist only in CUDA builds within `if constexpr (has_cuda)`. Other builds then need no stubs for
 /// these functions.
 inline constexpr bool has_cuda = CARILLON_HAS_CUDA;
 

@@ -136,7 +136,8 @@ bool process_has_ended(int process) {
 
 namespace {
 
-/// SIGUSR2 is sent to the process, so any of its threads may receive it. This is the signal for the main thread.
+/// SIGUSR2 is sent to the process, so any of its threads may receive it. That thread then sends the signal
+/// stack_signal() to the main thread.
 int stack_signal() { return SIGRTMIN; }
 
 int send_stack_signal(int process) { return static_cast<int>(syscall(SYS_tgkill, process, process, stack_signal())); }

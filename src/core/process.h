@@ -21,10 +21,10 @@ void open_standard_descriptors();
 void keep_signals_from_computation();
 
 /// Limits the time that OpenMP threads spin at the end of a parallel region before they sleep. Restarts the program
-/// once, in the same process, with the same arguments and with GOMP_SPINCOUNT set: GCC's OpenMP library reads it before
-/// main. No effect if the environment sets GOMP_SPINCOUNT or OMP_WAIT_POLICY. Reason: the library's own limit is
-/// several milliseconds. If other programs use the cores, a thread may spin while the thread that it waits for has no
-/// core. Trainings were up to 190 times slower. Call this first in main.
+/// once, in the same process, with the same arguments and with GOMP_SPINCOUNT set: GCC's OpenMP library reads this
+/// variable before main. No effect if the environment sets GOMP_SPINCOUNT or OMP_WAIT_POLICY. Reason: the library's own
+/// limit is several milliseconds. If other programs use the cores, a thread may spin while the thread that it waits for
+/// has no core. With the library's limit, trainings were up to 190 times slower. Call this first in main.
 void bound_spinning();
 
 /// Makes the calling thread, and all threads that it starts later, treat denormal floats as zero, both as operands and

@@ -139,7 +139,7 @@ namespace {
 /// Returns the index of the first byte of the character that contains byte `at`. If the bytes there are not valid
 /// UTF-8, returns `at`.
 std::size_t start_of_character(std::string_view text, std::size_t at) {
-  constexpr std::size_t most = 3;  // bytes of a character, without its last byte
+  constexpr std::size_t most = 3;  // the most bytes that a character has before its last byte
   for (std::size_t start = at - std::min(at, most); start < at; ++start) {
     if (start + first_character(text.substr(start)).bytes > at) return start;
   }

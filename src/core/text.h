@@ -37,15 +37,15 @@ bool is_line(std::string_view text);
 /// True if `printable` escapes nothing in the text.
 bool is_printable(std::string_view text);
 
-/// Returns the text as valid UTF-8. Replaces each byte that is not valid UTF-8 by \xNN.
+/// Returns the text as valid UTF-8. Writes \xNN instead of each byte that is not valid UTF-8.
 std::string valid_utf8(std::string_view text);
 
 /// Escapes the text like `printable`, but without a length limit, and adds a backslash before each ASCII character that
 /// `escaped` contains.
 std::string printable_with(std::string_view escaped, std::string_view text);
 
-/// Replaces each character in a JSON text that `printable` would escape by \uNNNN. The JSON value stays the same,
-/// because such characters occur only in strings.
+/// Returns a JSON text with \uNNNN instead of each character that `printable` would escape. The JSON value stays the
+/// same, because such characters occur only in strings.
 std::string printable_json(std::string_view json);
 
 /// Returns a number with its noun: "1 file", "3 files". `noun`: the singular; the plural must end in s.

@@ -42,7 +42,8 @@ bool shares_memory(const Graph::Node& node) {
 }
 
 bool can_be_tiled(const Graph& graph, const Graph::Node& node) {
-  // The gradients of tiles are summed in the flat array of gradients, and gradient_values are not part of it.
+  // The gradients of tiles are summed in the flat gradient array. Gradients of gradient_values are not in this array,
+  // so such an op is not tiled.
   if (!node.traits.samples_are_independent || shares_memory(node) || !node.gradient_values.empty()) return false;
   check(node.buffers.empty(), "an op with independent samples must not have buffers");
   std::int64_t parameter_bytes = 0;
@@ -57,7 +58,7 @@ int tiles_for(const Graph& graph, int first, int last, std::int64_t min_samples)
   for (int op = first; op < last; ++op) bytes = std::max(bytes, bytes_per_sample(graph, graph.nodes()[op]));
   const std::int64_t samples = tile_bytes / bytes;
   const std::int64_t tiles = std::min((graph.batch_size() + samples - 1) / samples, max_tiles);
-  // Rounds up to a multiple of 4 tiles, so that 2 or 4 threads process the same number of tiles.
+  // Rounds up to a multiple of 4 tiles, so that each of 2 or 4 threads processes the same number of tiles.
   const std::int64_t most = (graph.batch_size() + min_samples - 1) / min_samples;
   return static_cast<int>(std::min(tiles > 2 ? (tiles + 3) / 4 * 4 : tiles, most));
 }

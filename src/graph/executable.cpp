@@ -21,14 +21,15 @@ std::span<float> gradients_of(const TiledSection& section, const Graph& graph, c
   return begin < end ? parameters.gradients_and_sums().subspan(begin, end - begin) : std::span<float>{};
 }
 
-/// If the only reader of `value` computes the gradient of a parameter of the producer, returns the position of this
-/// parameter in the producer's list. Otherwise returns nullopt.
+/// If the only op that reads `value` also computes the gradient of a parameter of the op that produces `value`, returns
+/// the index of this parameter in the producer's list. Otherwise returns nullopt.
 std::optional<std::size_t> parameter_summed_by_reader(const Graph& graph, const Graph::ValueInfo& value,
                                                       DeviceKind kind) {
   if (value.producer < 0 || value.readers.size() != 1 || !value.wants_gradient) return std::nullopt;
   const Graph::Node &producer = graph.nodes()[value.producer], &reader = graph.nodes()[value.readers[0]];
-  // OpTensors::input_gradient_sums belongs to input 0, and the biases to output 0.
-  // An op that only reads the value as the gradient of a shared parameter may have no inputs.
+  // The reader can only sum the gradient of its input 0 (OpTensors::input_gradient_sums), and the producer adds its
+  // biases to its output 0.
+  // If an op reads the value only as the gradient of a shared parameter, this op may have no inputs.
   if (reader.inputs.empty() || &graph.values()[reader.inputs[0]] != &value) return std::nullopt;
   if (&graph.values()[producer.outputs[0]] != &value) return std::nullopt;
   const auto column_summed_parameter = producer.traits.column_summed_parameter;
@@ -36,7 +37,8 @@ std::optional<std::size_t> parameter_summed_by_reader(const Graph& graph, const 
   if (column_summed_parameter == nullptr || sums_input_gradient == nullptr) return std::nullopt;
   const std::optional<int> summed = column_summed_parameter(*producer.definition);
   if (!summed || !sums_input_gradient(kind, value.shape)) return std::nullopt;
-  // The memory of a gradient value is planned from the producer's backward on, and the reader runs before it.
+  // The reader's backward runs before the producer's backward, but the memory of a gradient value is reserved only from
+  // the producer's backward on.
   if (!producer.gradient_values.empty() && producer.gradient_values.at(static_cast<std::size_t>(*summed)) >= 0) {
     return std::nullopt;
   }

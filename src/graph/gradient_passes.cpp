@@ -109,8 +109,7 @@ void share_gradients(Graph& graph) {
 void sum_parameter_gradients(Graph& graph, const Graph::NewOp& parameter_sum) {
   std::vector<Graph::Node> nodes = graph.nodes(), with_sums;
   std::vector<int> first_op(graph.parameters().size(), -1);
-  // [parameter] The gradient values of all ops that use the parameter, without the first of these ops, which has no
-  // gradient value.
+  // [parameter] The gradient values of the ops that use the parameter. The first of these ops has no gradient value.
   std::vector<std::vector<int>> gradients(graph.parameters().size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     for (std::size_t k = 0; k < nodes[i].parameters.size(); ++k) {

@@ -67,7 +67,7 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
                    [&](std::size_t a, std::size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
 
   MemoryPlan plan{std::vector<std::size_t>(lifetimes.size(), 0), 0};
-  std::vector<std::size_t> placed;  // indices of the lifetimes that have a place, by ascending offset
+  std::vector<std::size_t> placed;  // indices of the lifetimes that already have an offset, by ascending offset
   for (const std::size_t item : by_size) {
     const Lifetime& life = lifetimes[item];
     if (life.last < life.first || life.bytes == 0 || life.same_as >= 0) continue;

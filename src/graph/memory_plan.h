@@ -1,11 +1,11 @@
 // Memory plan: places all activations and their gradients in one block of device memory, by their lifetimes.
 //
-// A training step is divided into parts, and a time is the number of a part. With n sections (src/graph/batch_tiling.h;
-// most sections have one op), the forward of section i has time i, and its backward has time 2n - 1 - i. A tensor's
-// lifetime is from its first write to its last read. Tensors with disjoint lifetimes may share memory. Tensors that
-// must share memory (OpDefinition::output_shares_input, gradient_shares_output) have one place and a lifetime that
-// covers all of them. Placement is greedy by size (Pisarchyk and Lee, "Efficient memory management for deep neural net
-// inference", 2020, section 5.2).
+// Times number the forward and backward passes of the sections in a training step. With n sections
+// (src/graph/batch_tiling.h; most sections have one op), the forward pass of section i has time i, and its backward
+// pass has time 2n - 1 - i. A tensor's lifetime is from its first write to its last read. Tensors with disjoint
+// lifetimes may share memory. Tensors that must share memory (OpDefinition::output_shares_input,
+// gradient_shares_output) have one offset and a lifetime that covers all of them. Placement is greedy by size
+// (Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020, section 5.2).
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,8 @@ namespace carillon {
 namespace {
 
 using Json = nlohmann::json;                 // this type sorts members, so it finds a member in logarithmic time
-using OrderedJson = nlohmann::ordered_json;  // this type keeps the order of members, which texts need
+using OrderedJson = nlohmann::ordered_json;  // this type keeps members in the order in which they were added, as texts
+                                             // require
 
 // Limits of descriptions, for writing and for reading.
 constexpr std::size_t max_attributes = 100, max_name_bytes = 500;
@@ -67,8 +68,8 @@ void check_size(const Shape& shape, const std::string& name) {
   }
 }
 
-/// Adds one op and checks the sizes of the values and variables that the op adds. Returns its outputs. `values`: the
-/// outputs of the ops before it, by name.
+/// Adds one op and checks the sizes of the values and variables that the op adds. Returns the outputs of this op.
+/// `values`: the outputs of the earlier ops, by name.
 std::vector<Value> add_described(Graph& graph, const OpDescription& op, std::string_view network_input,
                                  const std::map<std::string, Value, std::less<>>& values) {
   std::span<const std::string> names = op.inputs;
@@ -113,8 +114,8 @@ std::vector<Value> add_described(Graph& graph, const OpDescription& op, std::str
   return outputs;
 }
 
-/// Returns the double that has the same shortest text as `value`: 0.1, not 0.10000000149. Exception: the shortest text
-/// of the largest float is a larger number, which float_in would refuse.
+/// Returns the double with the same shortest decimal text as the float `value`: 0.1, not 0.10000000149. Exception: the
+/// shortest text of the largest float is a larger number, which float_in would refuse.
 double readable(float value) {
   check(std::isfinite(value), "an attribute of the network is not finite");
   const double read = std::stod(fmt::format("{}", value));
@@ -252,7 +253,7 @@ NetworkDescription describe_network(const std::string& name, const ImageShape& i
   }
   network.output = name_of(output.index);
   check_output(graph.shape(output), ExitCode::failed);
-  // The ops must not depend on facts that the description does not contain.
+  // Checks that the description contains everything on which the ops depend.
   Graph rebuilt(1, Arithmetic::fp32, context);
   add_network(rebuilt, network);
   for (std::size_t i = 0; i < graph.parameters().size(); ++i) {

@@ -13,7 +13,7 @@
 namespace carillon {
 namespace {
 
-/// Returns the Philox key of a variable, and the index that its first element has in the random numbers.
+/// The Philox key of a variable, and the index of its first element in the sequence of random numbers.
 struct Draws {
   std::uint64_t key, first_index;
 };

@@ -24,16 +24,16 @@ OpTraits::Definition with_activation(const Graph::Node& node, ActivationKind act
   return node.traits.with_activation ? node.traits.with_activation(*node.definition, activation) : nullptr;
 }
 
-/// True if the op has one output: only then, passes may replace its outputs.
+/// True if the op has only one output. Passes may replace the outputs of such ops only.
 bool has_one_output(const Graph::Node& node) { return node.outputs.size() == 1; }
 
 bool have_parameters(std::span<const Graph::Node> nodes) {
   return std::ranges::any_of(nodes, [](const Graph::Node& node) { return !node.parameters.empty(); });
 }
 
-/// If the op that produces an operand of the addition `nodes[sum]` can add the other operand to its output, moves this
-/// op to the place of the addition. `nodes`: the nodes of the graph, some of them changed by earlier fusions. A node
-/// that was fused into another node has no definition.
+/// If the op that produces one operand of the addition `nodes[sum]` can add the other operand to its own output, this
+/// op replaces the addition in `nodes`. `nodes`: the nodes of the graph, some of them changed by earlier fusions. A
+/// node that was fused into another node has no definition.
 void fuse_addition(const Graph& graph, DeviceKind device, std::vector<Graph::Node>& nodes, std::size_t sum,
                    std::span<const Value> results) {
   for (const std::size_t operand : {0u, 1u}) {

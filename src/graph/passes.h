@@ -32,9 +32,9 @@ namespace carillon {
 /// Removes ops without variables and buffers if no other op reads their outputs.
 void remove_unread(Graph& graph, std::span<const Value> results);
 
-/// Fuses additions (OpTraits::is_addition) into an op before them (OpTraits::with_addend). The op moves to the place of
-/// the addition. If there is an op with parameters between this op and the addition, the addition stays, because the
-/// order of the parameters is fixed.
+/// Fuses each addition (OpTraits::is_addition) into an earlier op (OpTraits::with_addend). The earlier op moves to the
+/// position of the addition. If there is an op with parameters between this op and the addition, the addition is not
+/// fused, because the order of the parameters is fixed.
 void fuse_additions(Graph& graph, DeviceKind device, std::span<const Value> results);
 
 /// Fuses activations into neighbouring ops (OpTraits::with_relu_before, with_activation). A ReLU is fused into the next
@@ -43,9 +43,10 @@ void fuse_additions(Graph& graph, DeviceKind device, std::span<const Value> resu
 /// into the op before it.
 void fuse_activations(Graph& graph, std::span<const Value> results);
 
-/// For a GPU: moves the biases of an op to its only reader, if the output of the reader has fewer elements. For
-/// example, max_pool selects the same elements before and after the addition. On a GPU, adding biases is an extra pass
-/// over memory. Biases stay if the reader, or an op between their op and the reader, has parameters.
+/// For a GPU: moves the biases of an op to the only op that reads its output, if the output of this reader has fewer
+/// elements. For example, biases can be added after a max_pool, because max_pool selects the same elements before and
+/// after the addition. On a GPU, adding biases is an extra pass over memory. Biases stay if the reader, or an op
+/// between their op and the reader, has parameters.
 void defer_biases(Graph& graph, std::span<const Value> results);
 
 /// For a GPU: gives the images at the start of a network the channel count that their reader prefers
@@ -82,8 +83,8 @@ void give_values_one_reader(Graph& graph, DeviceKind device, const GradientOps& 
 void accumulate_input_gradients(Graph& graph, DeviceKind device);
 
 /// If a value wants a gradient and has two readers, and its producer has OpTraits::summing_gradients, the producer gets
-/// another output. No op reads or writes the memory of this output. Its gradient is the gradient of the second reader.
-/// A `gradient_fork`, which computes nothing, gives each reader its own value.
+/// another output. No op reads or writes the memory of this output. The gradient of this output is the gradient of the
+/// second reader. A `gradient_fork`, which computes nothing, gives each reader its own value.
 void sum_gradients_in_producers(Graph& graph, const Graph::NewOp& gradient_fork);
 
 /// Inserts a fork after each value that wants a gradient and has several readers, so that each reader has its own
@@ -92,13 +93,14 @@ void sum_gradients_in_producers(Graph& graph, const Graph::NewOp& gradient_fork)
 void insert_forks(Graph& graph, const Graph::NewOp& fork);
 
 /// If several ops share a parameter, the first op writes the parameter's gradient, and the others get values for their
-/// gradients (Node::gradient_values). A `parameter_sum` before the first op produces these values. In backward it runs
-/// after all ops of the parameter, and adds the gradients of the values to the parameter's gradient.
+/// gradients (Node::gradient_values). A `parameter_sum` before the first op produces these values. In backward, the
+/// `parameter_sum` runs after all ops of the parameter, and adds the gradients of the values to the parameter's
+/// gradient.
 void sum_parameter_gradients(Graph& graph, const Graph::NewOp& parameter_sum);
 
 /// Lets additions share their gradient with both inputs (OpTraits::sharing_gradients). Backward runs the producer of
 /// the later input first. Sharing is safe if that producer leaves the gradient unchanged
-/// (OpTraits::keeps_output_gradient), because the other producer may then overwrite it.
+/// (OpTraits::keeps_output_gradient). The other producer reads the gradient last, so that producer may overwrite it.
 void share_gradients(Graph& graph);
 
 }  // namespace carillon

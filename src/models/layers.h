@@ -96,13 +96,13 @@ inline Value conv_norm(Graph& graph, const std::string& name, Value x, const Con
   return batch_norm(graph, name + "/norm", x, {.initial_scale = params.initial_scale});
 }
 
-/// As conv_norm(), but also adds a ReLU `<name>/relu` after it.
+/// Adds the ops of conv_norm(), and a ReLU `<name>/relu` after them.
 inline Value conv_norm_relu(Graph& graph, const std::string& name, Value x, const ConvNormParams& params) {
   return relu(graph, name + "/relu", conv_norm(graph, name, x, params));
 }
 
-/// Adds a dense layer `<name>` with biases, which is applied to each position. Its initial values are the same as
-/// timm's for transformers.
+/// Adds a dense layer `<name>` with biases, which is applied to each position. The initial values are the same as in
+/// timm's transformers.
 inline Value position_dense(Graph& graph, const std::string& name, Value x, std::int64_t units,
                             const NetworkSettings& settings) {
   return dense(
@@ -147,8 +147,8 @@ inline Value logits_of_largest(Graph& graph, Value x, float factor, const Networ
 // Parts of the networks for ImageNet.
 //
 // Initial values are truncated normal, cut at two standard deviations. Convolutions have variance 2 / (kernel^2 *
-// filters), logits have deviation 0.01. The last gamma of a block is 0, so the block starts as the identity. Source:
-// Goyal and others, "Accurate, large minibatch SGD", 2017, section 5.1.
+// filters), logits have deviation 0.01. The initial gamma of the last batch norm of a block is 0, so the block starts
+// as the identity. Source: Goyal and others, "Accurate, large minibatch SGD", 2017, section 5.1.
 
 inline ConvNormParams imagenet_conv(std::int64_t filters, std::int64_t kernel, std::int64_t stride, float l2_factor) {
   const double deviation = std::sqrt(2.0 / static_cast<double>(kernel * kernel * filters));

@@ -82,7 +82,8 @@ Value add_loss(Graph& graph, Value output, const Task& task, const MixingParams&
   return loss;
 }
 
-/// Freezes all batch norms. If only some batch norms have frozen variables, freezes only those.
+/// With Network::freeze_batch_norm, freezes all batch norms. Otherwise freezes a batch norm only if all its variables
+/// match Network::frozen_variables.
 void freeze_batch_norms(Graph& graph, const Network& network) {
   const auto is_frozen = [&](int parameter) {
     return matches_any(network.frozen_variables, graph.parameters()[parameter].name);

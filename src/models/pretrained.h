@@ -30,8 +30,8 @@ struct TorchFamily {
   int first_stage = 0;     ///< PyTorch's number of the first stage
   std::string_view block;  ///< PyTorch's text before the number of a block; block numbers start at 0
   std::span<const TorchName> layers;
-  std::span<const TorchName> arrays = {};  ///< names of arrays that do not follow from a layer's name; if the array
-                                           ///< belongs to a block, without the name of the block
+  std::span<const TorchName> arrays = {};  ///< names of arrays that cannot be derived from a layer's name. The names
+                                           ///< omit the block, if the array belongs to one
 };
 
 /// Returns the network with PyTorch's names for all its variables and buffers. Errors: failed (an array has no name in
@@ -48,7 +48,7 @@ bool is_only_torchs(std::string_view torch_name);
 // shrinks, the filter is widened by the same factor, as in timm (PyTorch's interpolate with mode "bicubic" and
 // antialias).
 
-/// True if both shapes are shapes of positions with a square grid, and their numbers of channels are equal. The grid of
+/// True if both shapes are shapes of positions with a square grid, their numbers of channels are equal, and the grid of
 /// `from` has at most 256 rows.
 bool are_position_grids(const std::vector<std::int64_t>& from, const std::vector<std::int64_t>& to);
 

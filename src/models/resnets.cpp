@@ -15,7 +15,7 @@
 namespace carillon {
 namespace {
 
-/// Residual stages: the four stages of a ResNet. The stride of a bottleneck is in its 3x3 convolution (v1.5, as in
+/// Residual stages: the four stages of a ResNet. A bottleneck has its stride in the 3x3 convolution (v1.5, as in
 /// torchvision).
 ///
 ///   block        layers                                   output
@@ -158,7 +158,7 @@ Network resnet152_network(const NetworkSettings& settings) { return imagenet_res
 
 namespace {
 
-/// pytorch-cifar's deviations. Each is the mean over all images of the standard deviation within an image.
+/// pytorch-cifar's deviations. Each deviation is the mean, over all images, of the standard deviation within an image.
 const ImageInputParams cifar_input{.mean = cifar10_mean,
                                    .deviation = {0.2023f, 0.1994f, 0.2010f, 1.0f},
                                    .padding = 4,

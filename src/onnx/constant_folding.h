@@ -2,8 +2,8 @@
 // shapes as such nodes.
 //
 // fold_shapes.cpp has a function for each operator that moves values or computes shapes. fold_arithmetic.cpp has a
-// function for each operator of an element or a sum, fold_layers.cpp for layers. fold_batch.cpp folds nodes whose
-// output has a row for each sample.
+// function for each operator that computes elements or sums. fold_layers.cpp has a function for each layer.
+// fold_batch.cpp folds nodes with an output that has a row for each sample.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace carillon {
 using Extents = std::vector<std::int64_t>;
 
 /// Stands for the extent of the batch in the shapes that nodes compute. It is a prime number above all usual extents,
-/// so multiples of the batch can be recognised. It is small enough for exact multiples in float32, because some
+/// so multiples of the batch size can be recognised. It is small enough for exact multiples in float32, because some
 /// exporters divide shapes in float32.
 inline constexpr std::int64_t batch_mark = 10'007;
 
@@ -36,7 +36,7 @@ bool can_fold(std::string_view type);
 OnnxConstant fold(const OnnxNode& node, std::span<const OnnxConstant> inputs, std::int64_t operator_set,
                   const OnnxFile& file);
 
-/// As `fold`, also for arrays with a row for each sample (fold_batch.cpp).
+/// Like `fold`, but also folds nodes with arrays that have a row for each sample (fold_batch.cpp).
 OnnxConstant fold_with_batch(const OnnxNode& node, std::span<const OnnxConstant> inputs, std::int64_t operator_set,
                              const OnnxFile& file);
 
@@ -61,8 +61,8 @@ struct Folded {
     if (!has(i)) refuse("lacks an input");
     return *inputs[i];
   }
-  /// The integers of input `i`, or of `attribute` if the input is missing: earlier operator sets have an attribute.
-  /// Returns nullopt if the node has neither.
+  /// The integers of input `i`, or of `attribute` if the input is missing, because earlier operator sets have the
+  /// attribute instead. Returns nullopt if the node has neither the input nor the attribute.
   std::optional<Extents> integers(std::size_t i, std::string_view attribute) const {
     if (has(i)) return integers_of(i);
     return node.has(attribute) ? std::optional(node.integers(attribute)) : std::nullopt;
@@ -71,7 +71,7 @@ struct Folded {
     if (input(i).has_floats) refuse("needs integers");
     return input(i).integers;
   }
-  /// The only integer of input `i`.
+  /// Returns the integer of input `i`. Refuses the node if the input does not have exactly one integer.
   std::int64_t integer(std::size_t i) const {
     if (integers_of(i).size() != 1) refuse("needs one number");
     return integers_of(i)[0];
@@ -82,7 +82,7 @@ struct Folded {
     if (axis < -count || axis >= count) refuse("has an axis that its input lacks");
     return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
   }
-  /// Whether folding refuses a constant of this shape. An extent of 0 counts as 1: otherwise it would hide that the
+  /// Whether folding refuses a constant of this shape. An extent of 0 counts as 1: a product of 0 would hide that the
   /// other extents are too large.
   bool is_too_large(const Extents& shape) const {
     std::int64_t product = 1, limit = max_folded;
@@ -108,7 +108,7 @@ std::span<const Folding> arithmetic_foldings();
 std::span<const Folding> layer_foldings();
 
 OnnxArray integer_array(Extents shape, Extents values);
-/// Returns an array of the type of `like`. Its element i is the element places[i] of `like`.
+/// Returns an array of the type of `like`. Element i of the result is element places[i] of `like`.
 OnnxArray gathered(const OnnxArray& like, Extents shape, const std::vector<std::int64_t>& places);
 /// The shape of the output of an Unsqueeze.
 Extents unsqueezed_shape(const Folded& f);

@@ -22,7 +22,7 @@ namespace {
 
 // The input op
 
-/// Adds y = v * factor + offset, with factors and offsets for each channel.
+/// Adds y = v * factor + offset, with one factor and one offset for each channel.
 std::string write_normalized(OnnxWriter& writer, const std::string& x, const PixelMap& map, std::int64_t channels) {
   const auto by_channel = [&](const auto& values) {
     return writer.constant({1, channels, 1, 1}, {std::begin(values), std::begin(values) + channels});
@@ -65,7 +65,7 @@ std::string write_image_input(OnnxWriter& writer, const ExportedOp& op) {
 std::string write_dense(OnnxWriter& writer, const ExportedOp& op) {
   const bool has_images = op.input.rank() == 4, has_biases = op.parameters.size() > 1;
   std::string x = op.inputs.at(0);
-  if (has_images) x = to_channels_last(writer, x);           // the weights' rows are in this order
+  if (has_images) x = to_channels_last(writer, x);           // the rows of the weights follow this order
   if (params_of<DenseParams>(op.attributes).per_position) {  // Gemm requires matrices
     x = writer.add("MatMul", {x, writer.constant(op.parameters.at(0))});
     if (has_biases) x = writer.add("Add", {x, writer.constant(op.parameters[1])});
@@ -137,13 +137,15 @@ std::string write_global_avg_pool(OnnxWriter& writer, const ExportedOp& op) {
   return writer.add("Flatten", {writer.add("GlobalAveragePool", {op.inputs.at(0)})});
 }
 
-/// Channels are axis 1 of an ONNX image or vector. Errors: failed (the input is neither).
+/// Checks that the input is an ONNX image or vector, because only these have channels on axis 1. Errors: failed (the
+/// input is neither an image nor a vector).
 void check_channels_first(const ExportedOp& op, std::string_view type) {
   if (op.input.rank() == 4 || op.input.rank() == 2) return;
   fail(ExitCode::failed, "{} of a tensor {} has no ONNX form", type, op.input.text());
 }
 
-/// Channels are axis 1 in ONNX's BatchNormalization. In Carillon they are last, and ONNX's images have them first.
+/// ONNX's BatchNormalization requires channels on axis 1. Exported images already have this layout. Other tensors have
+/// the channels on the last axis.
 std::string write_batch_norm(OnnxWriter& writer, const ExportedOp& op) {
   const std::size_t rank = op.input.rank();
   const bool has_rows = rank != 4 && rank != 2;
@@ -198,7 +200,7 @@ std::string write_scale_channels(OnnxWriter& writer, const ExportedOp& op) {
 
 std::string write_attention(OnnxWriter& writer, const ExportedOp& op) {
   const AttentionShape shape(op.output, params_of<AttentionParams>(op.attributes));
-  // In a shape for Reshape, 0 means the extent of the input.
+  // In a shape for Reshape, 0 means that the extent stays the same as in the input.
   const std::string heads =
       writer.add("Reshape", {op.inputs.at(0), writer.constant(Extents{0, 0, 3 * shape.heads, shape.head_size()})});
   const auto part = [&](const std::string& of, int number) {

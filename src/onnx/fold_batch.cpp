@@ -1,10 +1,11 @@
 // Folds nodes whose constants depend on the batch size. The batch size is not known, and an array with a row for each
 // sample would be large. Two kinds of arrays need little memory:
 //
-//   hollow arrays (OnnxArray::is_hollow) have a shape and no values. Exporters compute indices of all elements of a
-//   value, and only the shape of these indices matters (ScatterND reads the nodes that make them).
+//   hollow arrays (OnnxArray::is_hollow) have a shape and no values. For example, exporters compute indices of all
+//   elements of a value. Only the shape of these indices matters, because the import of ScatterND reads the nodes that
+//   compute the indices.
 //   arrays that repeat (OnnxArray::repeats_batch) have the values of one sample, with an axis 0 of extent 1 for the
-//   batch. For example position embeddings that are computed for each sample.
+//   batch. An example is position embeddings that the file computes for each sample.
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -21,7 +22,7 @@ OnnxConstant hollow(Extents shape, bool has_floats) {
   return std::make_shared<const OnnxArray>(std::move(array));
 }
 
-/// The shape of the output if nodes of this type may compute hollow arrays, otherwise nullopt.
+/// Returns the shape of the output if nodes of this type may compute hollow arrays; otherwise returns nullopt.
 std::optional<Extents> shape_of_output(const Folded& f) {
   const std::string_view type = f.node.type();
   if (type == "Add" || type == "Sub" || type == "Mul") return broadcast_shape_of(f, f.input(0).shape, f.input(1).shape);
@@ -40,7 +41,8 @@ std::optional<Extents> shape_of_output(const Folded& f) {
   return std::nullopt;
 }
 
-/// Whether the node treats axis 0 like the other axes, so that it cannot read arrays with the values of one sample.
+/// True if the node treats axis 0 like the other axes. Such a node cannot read an array that has the values of only one
+/// sample.
 bool needs_all_samples(const Folded& f) {
   const std::string_view type = f.node.type();
   const auto is_first = [&](std::int64_t axis) { return f.axis(axis, f.input(0).shape.size()) == 0; };

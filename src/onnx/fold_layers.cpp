@@ -55,8 +55,8 @@ OnnxArray fold_gemm(const Folded& f) {
   return y;
 }
 
-/// Normalises an array [n, channels, ...]. With training_mode, by the statistics of the array: PyTorch exports the
-/// standardisation of weights in this way.
+/// Normalises an array [n, channels, ...]. With training_mode, uses the statistics of the array itself: PyTorch exports
+/// the standardisation of weights in this way.
 OnnxArray fold_batch_norm(const Folded& f) {
   OnnxArray array = f.input(0);
   if (!array.has_floats || array.shape.size() < 2) f.refuse("of an array of this shape is not read");

@@ -336,7 +336,7 @@ OnnxArray fold_one_hot(const Folded& f) {
   shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), depth);
   f.count(shape);
   const Extents strides = strides_of(indices.shape);
-  std::vector<std::int64_t> places;  // in `values`: 0 is off, 1 is on
+  std::vector<std::int64_t> places;  // indices into `values`: 0 is the off value, 1 is the on value
   for_each_index(shape, [&](const Extents& index) {
     std::int64_t at = 0;
     for (std::size_t i = 0, k = 0; i < index.size(); ++i) at += i == axis ? 0 : index[i] * strides[k++];

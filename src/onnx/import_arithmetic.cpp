@@ -40,7 +40,8 @@ void add_dropout(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, with_value(x, y));
 }
 
-/// If the only reader of a sigmoid multiplies it by the sigmoid's input, returns this reader: the two nodes are a SiLU.
+/// If the only node that reads a sigmoid multiplies the sigmoid by its input, returns this node: the two nodes together
+/// are a SiLU.
 const OnnxNode* product_with_own_input(Importer& importer, const OnnxNode& node) {
   const OnnxNode* const reader = importer.sole_reader(node.output());
   if (reader == nullptr || reader->type() != "Mul") return nullptr;
@@ -148,16 +149,16 @@ void combine(Importer& importer, const OnnxNode& node, const Placed& a, const Pl
   importer.set_output(node, Importer::placed(y, both.shape, both.order, both.batch));
 }
 
-/// Returns the number of a float constant with one element. Returns nullopt for other constants, and for arrays of the
-/// file, because arrays of the file are trained.
+/// Returns the value of a float constant that has one element. Returns nullopt for other constants, and for arrays of
+/// the file, because arrays of the file are trained.
 std::optional<float> single(const OnnxConstant& constant) {
   const bool is_number = constant != nullptr && constant->has_floats && constant->floats.size() == 1;
   if (!is_number || !constant->name.empty()) return std::nullopt;
   return constant->floats[0];
 }
 
-/// Returns the axis of `x` that matches the only axis of the constant with an extent above 1. Returns nullopt if there
-/// is no such axis.
+/// If exactly one axis of the constant does not have the extent 1, returns the axis of `x` that matches it. Otherwise,
+/// or if the extents differ, returns nullopt.
 std::optional<int> axis_of(const Placed& x, const OnnxArray& constant) {
   const std::size_t rank = constant.shape.size();
   std::optional<int> axis;
@@ -170,7 +171,7 @@ std::optional<int> axis_of(const Placed& x, const OnnxArray& constant) {
   return axis;
 }
 
-/// Whether the array has several elements on an axis on which `x` has one.
+/// True if there is an axis on which the array has several elements and `x` has one element.
 bool extends(const OnnxArray& values, const Placed& x) {
   const std::size_t rank = values.shape.size();
   if (rank > x.file_rank()) return true;
@@ -248,7 +249,8 @@ void add_sub(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, with_value(b, shift(graph, importer.op_name(node), negative.value, *number)));
 }
 
-/// The only reader of the output of `node`; null if there is no single reader or if the reader has another type.
+/// Returns the only node that reads the output of `node`. Returns null if none or several nodes read it, or if the
+/// reader is not of this type.
 const OnnxNode* next_in_chain(Importer& importer, const OnnxNode& node, std::string_view type) {
   const OnnxNode* const next = importer.sole_reader(node.output());
   return next != nullptr && next->type() == type ? next : nullptr;

@@ -1,5 +1,5 @@
-// Finds attention in an ONNX file, where it is a chain of single operators: parts of the outputs of dense layers, a
-// product, a softmax and a second product. The op `attention` computes the chain in one pass over memory.
+// Finds attention in an ONNX file. There, attention is a chain of several operators: parts of the outputs of dense
+// layers, a product, a softmax and a second product. The op `attention` computes the chain in one pass over memory.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -71,8 +71,8 @@ void select(View& view, std::size_t axis, std::int64_t first, std::int64_t count
   view.axes[axis] = {count, step * view.axes[axis].stride};
 }
 
-/// Changes a view of the input of `node` to a view of its output `output`. Returns false if the op does more than
-/// select, reorder and scale elements.
+/// Changes a view of the input of `node` to a view of output number `output` of `node`. Returns false if the op does
+/// more than select, reorder and scale elements.
 bool follow(const Graph& graph, const Graph::Node& node, std::size_t output, View& view) {
   const Shape& input = graph.values()[node.inputs[0]].shape;
   if (node.type == &reshape_op) {
@@ -111,7 +111,7 @@ bool follow(const Graph& graph, const Graph::Node& node, std::size_t output, Vie
   return false;
 }
 
-/// The view of the earliest possible source.
+/// Returns `value` as a view of the earliest possible source.
 View view_of(const Graph& graph, Value value) {
   constexpr std::size_t most = 16;  // ops; bounds the work for files with long chains
   std::vector<Value> chain{value};
@@ -130,7 +130,7 @@ View view_of(const Graph& graph, Value value) {
   return view;
 }
 
-/// As above, with the axes in the order of the file.
+/// Like the overload above, but with the axes in the order of the file.
 View view_of(const Graph& graph, const Placed& placed) {
   View view = view_of(graph, placed.value);
   std::vector<Axis> axes(placed.rank() - 1);
@@ -186,7 +186,7 @@ std::optional<Placed> Importer::fused_attention(const OnnxNode& node, const Plac
   };
   const bool is_one_layer = is_third(0) && is_third(1) && is_third(2) && std::abs(factor - 1.0f) < 1e-4f &&
                             graph_.shape(parts[0].source).elements_per_sample() == 3 * shape.tokens * shape.width;
-  // Three layers compute them.
+  // Three dense layers compute queries, keys and values.
   const auto is_layer = [&](const View& part) {
     return part.offset == 0 && are_heads(part, shape, shape.width) &&
            graph_.shape(part.source).elements_per_sample() == shape.tokens * shape.width;

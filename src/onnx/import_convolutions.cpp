@@ -28,7 +28,7 @@ std::vector<float> filters_of(const OnnxArray& weights) {
   return values;
 }
 
-/// Gives the weights and biases of the next op, a convolution, to it.
+/// Sets the weights and biases of the next op, which is a convolution.
 void give_filters(Importer& importer, const std::string& name, const OnnxArray& weights, const OnnxConstant& biases,
                   std::string order) {
   importer.give(name + "/weights", weights, {.order = std::move(order), .values = [&] { return filters_of(weights); }});
@@ -104,9 +104,9 @@ Value convolved(Graph& graph, const ConvLayer& layer, Value images, const Window
   return conv2d(graph, layer.name, images, params);
 }
 
-/// Adds the convolution of several images for each sample: x is [batch, count, channels, height, width]. The op needs
-/// one image, so the padded images are joined along the height. The rows of the result that belong to two images are
-/// removed.
+/// Adds the convolution of several images for each sample: x is [batch, count, channels, height, width]. The op accepts
+/// only one image per sample, so the padded images are joined along the height. Rows of the result that mix two images
+/// are then removed.
 Placed convolved_parts(Importer& importer, const OnnxNode& node, const Placed& x, const ConvLayer& layer,
                        const Windows& windows) {
   if (windows.pads.empty()) importer.refuse(node, "has auto_pad for windows, which is not supported");
@@ -169,7 +169,8 @@ void add_conv(Importer& importer, const OnnxNode& node) {
   };
   Placed y;
   if (is_point && x.rank() == 4 && x.axes[2] < 0 && x.axes[3] < 0 && !is_padded) {
-    layer.give("filters of a point");  // a conv2d has filters of another shape, so that it cannot share them
+    layer.give("filters of a point");  // a conv2d has filters of another shape, so a dense layer and a conv2d cannot
+                                       // share filters
     const Value value =
         dense(importer.graph(), layer.name, x.value,
               {.units = layer.units, .weights = layer.weights, .biases = layer.biases, .l2_factor = layer.l2_factor});

@@ -1,5 +1,6 @@
-// Imports drop paths. Exporters write a drop path as a random number for each sample, a mask, floor(kept + uniform) or
-// (uniform < kept), and a product of the mask and x that may be divided by kept.
+// Imports drop paths. Exporters write a drop path as three steps: a random number for each sample; a mask, which is
+// floor(kept + uniform) or (uniform < kept); and a product of the mask and x. The product may be divided by `kept`, the
+// probability that the mask is 1.
 #include <algorithm>
 
 #include "kernels/dropout/dropout.h"

@@ -1,5 +1,5 @@
-// Imports ONNX's operators that read elements by constant indices or repeat them: Expand, Gather, GatherND, ScatterND
-// and Tile.
+// Imports ONNX's operators that read elements by constant indices, or repeat elements: Expand, Gather, GatherND,
+// ScatterND and Tile.
 #include <algorithm>
 #include <numeric>
 
@@ -62,7 +62,7 @@ void add_gather(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, std::move(y));
 }
 
-/// Reads elements or rows at constant places of the first axes.
+/// Reads elements or rows at constant indices of the first axes.
 void add_gather_nd(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   const OnnxConstant indices = importer.constant(node, 1);
@@ -129,7 +129,8 @@ void add_expand(Importer& importer, const OnnxNode& node) {
     if (repeated[axis] == 1) repeated[axis] = shape->integers[i];
     if (repeated[axis] != shape->integers[i]) importer.refuse(node, "has another shape than its input");
   }
-  // Arithmetic broadcasts its inputs, so a repetition before it needs no op if the other input has all elements.
+  // Arithmetic nodes broadcast their inputs. Therefore a repetition before such a node needs no op if the other input
+  // of the node has all elements.
   const OnnxNode* const reader = importer.sole_reader(node.output());
   const bool broadcasts = reader != nullptr && (reader->type() == "Mul" || reader->type() == "Add" ||
                                                 reader->type() == "Sub" || reader->type() == "Div");
@@ -164,8 +165,8 @@ void add_tile(Importer& importer, const OnnxNode& node) {
 
 // ScatterND
 
-/// The indices along each axis, if the indices of a ScatterND are a grid: PyTorch exports an assignment to a part of a
-/// tensor, y[:, a:b, c:d] = x, as a Concat of one array of indices for each axis. `rank`: number of axes.
+/// Returns the indices along each axis. The indices of a ScatterND must be a grid: PyTorch exports an assignment to a
+/// part of a tensor, y[:, a:b, c:d] = x, as a Concat of one array of indices for each axis. `rank`: number of axes.
 std::vector<Extents> grid_of(Importer& importer, const OnnxNode& node, std::size_t rank) {
   const auto refuse = [&] { importer.refuse(node, "has indices that are no grid, which is not supported"); };
   const OnnxNode* const all = importer.producer(node, 1);
@@ -187,7 +188,7 @@ std::vector<Extents> grid_of(Importer& importer, const OnnxNode& node, std::size
   return grid;
 }
 
-/// 0, 1, ..., count - 1
+/// Returns 0, 1, ..., count - 1.
 Extents ascending_places(std::int64_t count) {
   Extents places(static_cast<std::size_t>(count));
   std::iota(places.begin(), places.end(), 0);
@@ -203,7 +204,8 @@ Placed with_replaced(Importer& importer, const OnnxNode& node, const Placed& x, 
                      const std::vector<Extents>& grid, std::size_t axis) {
   while (axis < grid.size() && are_all(grid[axis], x.shape[axis])) ++axis;
   if (axis == grid.size()) return updates;
-  // Each element of the axis comes from x or, if the grid has its index, from the rows that follow x.
+  // Each element of the axis comes from x or, if the grid has its index, from the replaced rows, which are appended to
+  // x.
   if (x.shape[axis] > max_folded) importer.refuse(node, "reads or makes an axis that is too long");
   Extents kept = grid[axis], places = ascending_places(x.shape[axis]);
   for (std::size_t i = 0; i < kept.size(); ++i) {

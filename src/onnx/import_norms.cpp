@@ -109,7 +109,7 @@ Placed with_scales(Importer& importer, const OnnxNode& node, Placed x) {
 void add_instance_norm(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   const auto groups = importer.groups_of_reader.find(node.input(0));
-  if (groups != importer.groups_of_reader.end()) {  // scales are 1 and biases 0
+  if (groups != importer.groups_of_reader.end()) {  // here all scales are 1 and all biases are 0
     return importer.set_output(node, normalized_groups(importer, node, x, groups->second));
   }
   if (x.rank() < 3) importer.refuse(node, "has no axes besides channels");

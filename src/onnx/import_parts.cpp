@@ -34,9 +34,9 @@ Placed padded(Importer& importer, const OnnxNode& node, const Placed& given, con
   return x;
 }
 
-/// Whether the reader of a Pad node can pad the images itself. A convolution pads with 0, and the padding of a max pool
-/// never is the largest value. A window of a pool must contain a pixel of the image, so the padding must be less than
-/// the window. `pads`: top, left, bottom, right.
+/// Whether the reader of a Pad node can pad the images itself. A convolution pads with 0. The padding of a max pool is
+/// never the largest value of a window. A window of a pool must contain a pixel of the image, so the padding must be
+/// less than the window. `pads`: top, left, bottom, right.
 bool reader_pads(const OnnxNode& reader, const Extents& pads, float value) {
   if (reader.type() == "Conv") return value == 0.0f && reader.text("auto_pad", "NOTSET") == "NOTSET";
   if (reader.type() != "MaxPool" || value > std::numeric_limits<float>::lowest()) return false;
@@ -48,7 +48,8 @@ bool reader_pads(const OnnxNode& reader, const Extents& pads, float value) {
   return true;
 }
 
-/// Pads each ONNX axis by elements of the axis. `mode`: reflect (without the first and the last element), edge or wrap.
+/// Pads each ONNX axis with elements of the same axis. `mode`: reflect (without the first and the last element), edge
+/// or wrap.
 Placed padded_by_elements(Importer& importer, const OnnxNode& node, Placed x, const Extents& before,
                           const Extents& after, const std::string& mode) {
   for (std::size_t i = 0; i < x.rank(); ++i) {
@@ -130,7 +131,7 @@ Placed part_of(Importer& importer, const OnnxNode& node, const Placed& x, std::s
 Placed concatenated(Importer& importer, const OnnxNode& node, std::span<const Placed> parts, std::size_t axis) {
   const Placed& first = parts.front();
   if (first.is_batch(axis)) importer.refuse(node, "does not keep the batch");
-  // The order of the first part if it stores all axes that any part stores.
+  // Uses the order of the first part if the first part stores all axes that any part stores.
   std::vector<int> order = stored_order(first);
   for (const Placed& x : parts) {
     if (x.rank() != first.rank() || x.batch != first.batch || x.batch_axis() != first.batch_axis())
@@ -230,7 +231,7 @@ void add_split(Importer& importer, const OnnxNode& node) {
   }
 }
 
-/// As Split; SequenceAt then reads one part.
+/// Divides the input like Split. A SequenceAt then reads one of the parts.
 void add_split_to_sequence(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   const std::size_t axis = importer.axis(node, node.integer("axis", 0), x);

@@ -7,7 +7,7 @@
 namespace carillon {
 namespace {
 
-/// The pads that the attributes pads and auto_pad set; empty: TensorFlow's "same".
+/// Returns the pads that the attributes pads and auto_pad set. An empty list means TensorFlow's "same".
 Extents pads_of(Importer& importer, const OnnxNode& node, const Windows& windows) {
   const std::string automatic = node.text("auto_pad", "NOTSET");
   if (automatic == "SAME_UPPER") return {};
@@ -74,7 +74,7 @@ Placed pooled_images(Importer& importer, const OnnxNode& node) {
   return x.rank() == 3 ? as_image(x) : x;
 }
 
-/// Sets the output of a pool: `y` has the images, and rows if the node slides over rows.
+/// Sets the output of a pool to the images `y`. If the node slides over rows, converts the images to rows.
 void set_pooled(Importer& importer, const OnnxNode& node, Placed y) {
   const bool are_rows = importer.input(node).rank() == 3;
   importer.set_output(node, are_rows ? importer.without_axis(node, y, 3) : y);
@@ -113,7 +113,7 @@ Params pool_params(const Windows& windows) {
 void add_max_pool(Importer& importer, const OnnxNode& node) {
   const Placed x = pooled_images(importer, node);
   const Windows windows = pool_windows(importer, node, x);
-  constexpr std::int64_t most_positions = 256;  // of a window of the op
+  constexpr std::int64_t most_positions = 256;  // largest window of the op
   const bool sees_all = windows.window == Extents{x.shape[2], x.shape[3]} && windows.pads == Extents(4, 0);
   if (sees_all && x.shape[2] * x.shape[3] > most_positions)
     return set_pooled(importer, node, max_over(importer, node, x, {false, false, true, true}));

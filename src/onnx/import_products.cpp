@@ -61,7 +61,7 @@ void add_gemm(Importer& importer, const OnnxNode& node) {
   add_dense(importer, node, *importer.floats(node, 1), node.integer("transB", 0) != 0, biases, node.output());
 }
 
-/// Returns an operand of a matrix product. The last two axes are the matrices; sets `is_transposed` if they are
+/// Returns an operand of a matrix product. The last two axes are the matrices. Sets `is_transposed` if the matrices are
 /// transposed in memory.
 Value matrices(Importer& importer, const OnnxNode& node, const Placed& x, bool& is_transposed) {
   if (x.batch_axis() + 2 >= x.rank()) importer.refuse(node, "does not keep the batch");
@@ -72,7 +72,8 @@ Value matrices(Importer& importer, const OnnxNode& node, const Placed& x, bool& 
   return importer.arranged(node, x, is_transposed ? turned : order);
 }
 
-/// Adds the matrix product of two values. An array that is no dense layer's weights is a value, too.
+/// Adds the matrix product of two values. An array of the file also counts as a value, unless it is the weights of a
+/// dense layer.
 void add_product(Importer& importer, const OnnxNode& node) {
   Placed a = importer.input(node, 0), b = importer.input(node, 1);
   if (a.lacks_batch() && b.lacks_batch()) importer.refuse(node, "multiplies arrays, which is not supported");
@@ -130,7 +131,8 @@ struct Lettered {
   std::int64_t extent(char letter) const { return x.shape[letters.find(letter)]; }
 };
 
-/// Returns the value as [batch, shared axes..., rows, columns]. `rows`, `columns`: the letters that are joined.
+/// Returns the value as [batch, shared axes..., rows, columns]. `rows`, `columns`: the letters of the axes that are
+/// joined into rows and into columns.
 Value as_matrices(Importer& importer, const OnnxNode& node, const Lettered& of, const std::string& shared,
                   const std::string& rows, const std::string& columns) {
   std::vector<int> order;
@@ -146,7 +148,8 @@ Value as_matrices(Importer& importer, const OnnxNode& node, const Lettered& of, 
   return reshape(importer.graph(), importer.op_name(node, "/matrices"), value, {.extents = extents});
 }
 
-/// The letters of the axes of an operand, and of the batch if the operand's batch is absent in the file.
+/// Returns an operand with the letters of its axes. If the batch of the operand is absent in the file, adds the letter
+/// of the batch.
 Lettered lettered(Importer& importer, const OnnxNode& node, int i, std::string letters, char batch) {
   Lettered of{importer.input(node, i), std::move(letters)};
   if (of.x.merges_batch() || of.letters.size() != of.x.file_rank())

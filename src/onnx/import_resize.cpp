@@ -14,7 +14,7 @@ struct ResizedAxis {
   bool has_sizes = true;  ///< scale is exactly out / in
 };
 
-/// The place in the input of the centre of output element `i`.
+/// Returns the position in the input that corresponds to the centre of output element `i`.
 double place_of(Importer& importer, const OnnxNode& node, const ResizedAxis& axis, std::int64_t i) {
   const std::string mode =
       node.text("coordinate_transformation_mode", importer.operator_set() < 11 ? "asymmetric" : "half_pixel");
@@ -36,7 +36,8 @@ double place_of(Importer& importer, const OnnxNode& node, const ResizedAxis& axi
   } else {
     importer.refuse(node, "has the coordinate transformation " + printable(mode) + ", which is not supported");
   }
-  // Scales are float32, so a place between two pixels may be rounded to a neighbour of the exact place.
+  // Scales are float32, so a position exactly between two pixels may have a rounding error. This code removes the
+  // error.
   const double half = std::round(2.0 * place) / 2.0;
   return std::abs(place - half) < 1e-6 * std::max(1.0, std::abs(place)) ? half : place;
 }
@@ -50,7 +51,8 @@ std::int64_t nearest(Importer& importer, const OnnxNode& node, double place) {
   importer.refuse(node, "rounds by " + printable(mode) + ", which is not supported");
 }
 
-/// The weights of the four neighbours of a place between the second and the third one, by R. Keys' cubic convolution.
+/// Returns the weights of four neighbouring elements for a position between the second and the third of them (R. Keys'
+/// cubic convolution).
 std::vector<double> cubic_weights(double fraction, double a) {
   const auto near = [&](double x) { return ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0; };       // x <= 1
   const auto far = [&](double x) { return ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a; };  // 1 < x < 2
@@ -98,7 +100,7 @@ GatherParams resized_axis(Importer& importer, const OnnxNode& node, const Resize
 
 /// The extents and scales of all axes of `x`.
 std::vector<ResizedAxis> resized_axes(Importer& importer, const OnnxNode& node, const Placed& x) {
-  const bool is_first_form = importer.operator_set() < 11;  // inputs: x, scales
+  const bool is_first_form = importer.operator_set() < 11;  // the inputs of the first form are x and scales
   const OnnxConstant scales = importer.constant(node, is_first_form ? 1 : 2), sizes = importer.constant(node, 3);
   const bool has_scales = scales != nullptr && !scales->floats.empty();
   const bool has_sizes = sizes != nullptr && !sizes->has_floats && !sizes->integers.empty();

@@ -8,7 +8,7 @@
 namespace carillon {
 namespace {
 
-/// Joins the axes before `axis` in the file, and the axes from it on.
+/// Joins the axes before `axis` in the file to one axis, and the axes from `axis` on to a second axis.
 void add_flatten(Importer& importer, const OnnxNode& node) {
   const Placed& x = importer.input(node);
   const Extents shape = x.file_shape();
@@ -20,8 +20,8 @@ void add_flatten(Importer& importer, const OnnxNode& node) {
   importer.set_output(node, importer.reshaped(node, x, flat));
 }
 
-/// The only reader of the output if it normalises groups of channels that a Reshape made: PyTorch exports a group norm
-/// as Reshape, InstanceNormalization and Reshape. Null if the next node does anything else.
+/// If the only node that reads this Reshape normalises the groups of channels that the Reshape makes, returns that
+/// node. Otherwise returns null. PyTorch exports a group norm as Reshape, InstanceNormalization and Reshape.
 const OnnxNode* reader_of_groups(Importer& importer, const OnnxNode& node, const Placed& x, const Extents& shape) {
   const OnnxNode* const norm = importer.sole_reader(node.output());
   const bool are_groups = norm != nullptr && norm->type() == "InstanceNormalization" && shape.size() == 3 &&
@@ -30,7 +30,7 @@ const OnnxNode* reader_of_groups(Importer& importer, const OnnxNode& node, const
   if (!are_groups) return nullptr;
   const OnnxNode* const back = importer.sole_reader(norm->output());
   if (back == nullptr || back->type() != "Reshape") return nullptr;
-  // A 0 copies an extent of the groups, which are never computed.
+  // A 0 in the shape would copy an extent of the groups, but the groups are never computed.
   const OnnxConstant back_shape = importer.constant_or_node(*back, 1);
   if (back_shape == nullptr || back_shape->integers.empty() ||
       std::ranges::count(back_shape->integers.begin() + 1, back_shape->integers.end(), 0) > 0) {
@@ -44,8 +44,9 @@ const OnnxNode* reader_of_groups(Importer& importer, const OnnxNode& node, const
   return norm;
 }
 
-/// Marks the batch in a shape without batch_mark, from a file that was exported for `samples` samples. The batch keeps
-/// its place among the elements of `x`. Returns false if there is no such place.
+/// Finds the axis of the batch in a shape of a file that was exported for `samples` samples, and replaces the factor
+/// `samples` of its extent by batch_mark. As many elements precede this axis as precede the batch in `x`. Returns false
+/// if there is no such axis.
 bool mark_batch(Extents& shape, const Placed& x, std::int64_t samples) {
   std::int64_t before = 1, earlier = 1;
   for (std::size_t i = 0; i < x.batch_axis(); ++i) before *= x.shape[i];
@@ -60,7 +61,8 @@ bool mark_batch(Extents& shape, const Placed& x, std::int64_t samples) {
   return found != nullptr;
 }
 
-/// The shape that a Reshape of `x` requests, without 0 and -1, with the batch as batch_mark.
+/// Returns the shape that a Reshape of `x` requests. Replaces 0 and -1 by the actual extents, and the batch size by
+/// batch_mark.
 Extents requested_shape(Importer& importer, const OnnxNode& node, const Placed& x) {
   const auto refuse_count = [&] { importer.refuse(node, "has another number of elements than its input"); };
   Extents shape = importer.integers(node, 1, "shape").value_or(Extents{});
@@ -77,7 +79,8 @@ Extents requested_shape(Importer& importer, const OnnxNode& node, const Placed& 
   }
   const auto unknown = std::ranges::find(shape, -1);
   if (std::count(shape.begin(), shape.end(), -1) > 1) refuse_count();
-  if (!x.lacks_batch() && known % batch_mark != 0) {  // the shape has the file's number of samples, or -1 has the batch
+  if (!x.lacks_batch() && known % batch_mark != 0) {  // the shape has the file's number of samples, or -1 stands for
+                                                      // the batch
     const std::int64_t given = importer.batch_of_file(), samples = std::max<std::int64_t>(given, 1);
     const std::int64_t elements = all / batch_mark * samples;
     const bool is_open = unknown != shape.end() && given < 1;
@@ -118,7 +121,8 @@ void add_squeeze(Importer& importer, const OnnxNode& node) {
   for (std::size_t i = x.rank(); i-- > 0;) {
     if (removes[i] && !x.is_batch(i)) y = importer.without_axis(node, y, i);
   }
-  // In a file for one image, a shape without the batch is the shape of the image: a neighbour then stands for both.
+  // In a file for one image, a shape without the batch is the shape of the image. A neighbouring axis then stands for
+  // itself and the batch.
   if (removes[x.batch_axis()]) {
     const bool is_last = y.batch_axis() + 1 == y.rank();
     y.batch = is_last ? BatchInFile::joined_with_previous : BatchInFile::joined_with_next;

@@ -39,7 +39,7 @@ struct Windows {
 Placed as_image(Placed rows);
 
 /// The windows of a convolution or pool over images, or over rows as images of width 1. `window`: the kernel's shape.
-/// Errors: data (not over images; extents below 1).
+/// Errors: data (the node does not slide over images; an extent is below 1).
 Windows windows_of(Importer& importer, const OnnxNode& node, const Extents& window);
 
 }  // namespace carillon

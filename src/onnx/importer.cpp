@@ -29,7 +29,8 @@ std::string Importer::unique_name(std::string name) {
   if (name == NetworkDescription{}.input) name += "_op";
   std::string unique = name;
   if (names_.insert(unique).second) return unique;
-  int& count = name_counts_.try_emplace(name, 1).first->second;  // without it, equal names would need quadratic time
+  int& count = name_counts_.try_emplace(name, 1).first->second;  // without this counter, equal names would need
+                                                                 // quadratic time
   do unique = fmt::format("{}_{}", name, ++count);
   while (!names_.insert(unique).second);
   return unique;
@@ -49,11 +50,11 @@ std::string Importer::layer_name(const OnnxNode& node, const OnnxArray& weights)
 }
 
 void Importer::give(const std::string& variable, const OnnxArray& array, const Stored& stored) {
-  // PyTorch's exporter merges equal arrays, such as all biases before a training. Arrays of one repeated number tell
-  // nothing about the network, so their readers get variables of their own.
+  // PyTorch's exporter merges equal arrays, such as all biases before a training. If an array only repeats one number,
+  // sharing it may be a coincidence, so each of its readers gets its own variable.
   const bool is_repeated = std::ranges::adjacent_find(array.floats, std::not_equal_to<>()) == array.floats.end();
   if (!array.name.empty() && !array.is_derived && !is_repeated) {
-    // A file may transpose an array or convert its numbers: then the name is the same, and the values differ.
+    // A file may transpose an array or convert its numbers. The result has the same name and different values.
     const std::size_t values = std::hash<std::string_view>{}(
         {reinterpret_cast<const char*>(array.floats.data()), array.floats.size() * sizeof(float)});
     const std::string key = fmt::format("{} {} {} {:x}", stored.order, array.name, fmt::join(array.shape, ","), values);
@@ -69,7 +70,7 @@ void Importer::give_values(const std::string& name, const OnnxArray& array, cons
   elements_ += array.element_count();
   if (elements_ > most_elements)
     fail(ExitCode::data, "{}: its layers read too many values", source_.file.path().string());
-  // Several variables of one array cannot all have its name.
+  // If several variables store one array, only one of them can have the array's name.
   const bool has_array_name = stored.keeps_name && !array.name.empty() && !array.is_derived && is_line(array.name) &&
                               given_names_.insert(array.name).second;
   original_names_[name] = has_array_name ? array.name : name;
@@ -117,7 +118,7 @@ const Operator* operator_of(std::string_view type) {
 void Importer::find_end() {
   end_ = source_.file.output();
   const OnnxNode* node = source_.producer(end_);
-  // Leaves out this node, because the loss computes the probabilities.
+  // Omits this node, because the loss computes the probabilities.
   if (node != nullptr && turns_into_probabilities(node->type())) {
     end_ = node->input(0);
     node = source_.producer(end_);
@@ -161,8 +162,8 @@ void Importer::find_needed() {
   }
 }
 
-/// Checks that an op exists for each node that the output needs and that depends on the images. The message lists the
-/// other operators.
+/// Checks that an op exists for each node that the output needs and that depends on the images. The error message lists
+/// the operators without an op.
 void Importer::check_operators() const {
   std::set<std::string> variable{source_.file.input()};
   std::map<std::string, std::vector<std::string>> unsupported;
@@ -231,7 +232,7 @@ bool Importer::add_constant(const OnnxNode& node, std::span<const OnnxConstant> 
   if (!can_fold(node.type()) || repeats_for_samples(node)) return false;
   if (node.type() == "Gather" && inputs.size() > 1 && inputs[0] && inputs[1]) {
     const OnnxArray& array = *inputs[0];
-    // A gather of other elements is not folded if the array is trained: elements that are selected several times must
+    // A gather of elements that are not consecutive is not folded if the array is trained: copies of one element must
     // stay equal.
     const bool is_trained = array.has_floats && !array.name.empty() && !array.is_derived && !array.shape.empty();
     if (is_trained && !inputs[1]->has_floats && !are_consecutive(inputs[1]->integers)) return false;
@@ -245,8 +246,8 @@ bool Importer::add_constant(const OnnxNode& node, std::span<const OnnxConstant> 
   return true;
 }
 
-/// Adds the constants with a row for each sample as values. The first input of a convolution may have one row, which
-/// exporters repeat later.
+/// If an input is a constant with a row for each sample, adds the constant as a value. The first input of a convolution
+/// may have one row, which exporters repeat later.
 void Importer::place_constants(const OnnxNode& node) {
   for (int i = 0; i < node.input_count(); ++i) {
     const OnnxConstant array = constant(node, i);
@@ -377,8 +378,8 @@ Value Importer::run() {
 
 namespace {
 
-/// Calls Importer::run. If it fails and the images differ in size from the images of the file, reports a usage error
-/// and not damaged data. If the file was exported for several images, the message says how to export it.
+/// Calls Importer::run. If the import fails and the images differ in size from the images of the file, reports a usage
+/// error and not damaged data. If the file was exported for several images, the message says how to export it.
 Value run_for_images(const Source& source, const NetworkSettings& settings, Importer& importer) {
   const Extents& shape = source.file.input_shape();
   const std::size_t height = source.has_channels_last() ? 1 : 2;

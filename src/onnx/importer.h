@@ -35,19 +35,19 @@ namespace carillon {
 /// How the shape of a value in the file contains the batch.
 enum class BatchInFile {
   separate,
-  joined_with_next,      ///< the batch and the axis after it are one axis, for example images and their windows
-  joined_with_previous,  ///< the axis before the batch and the batch are one axis, for example tokens and images
-  absent,                ///< the file computes the value from arrays only, so it is the same for each sample
+  joined_with_next,      ///< the file joins the batch and the axis after it, for example images and their windows
+  joined_with_previous,  ///< the file joins the batch and the axis before it, for example tokens and images
+  absent,                ///< the file computes the value from arrays only, so the value is the same for each sample
 };
 
 /// A value of the network, with its shape in ONNX.
 struct Placed {
   Value value;
-  /// In ONNX, but the batch always has its own axis, with the extent batch_mark. If the batch is absent in the file,
-  /// the axis is the first one.
+  /// The shape in ONNX, except that the batch always has its own axis, with the extent batch_mark. If the batch is
+  /// absent in the file, its axis is the first one.
   Extents shape;
-  /// For each axis of `shape`: the axis of `value`. 0 is the batch. -1: the extent is 1 and `value` does not have the
-  /// axis.
+  /// For each axis of `shape`: the corresponding axis of `value`. 0 is the batch. -1: the extent is 1 and `value` does
+  /// not have the axis.
   std::vector<int> axes;
   BatchInFile batch = BatchInFile::separate;
 
@@ -59,7 +59,7 @@ struct Placed {
   }
   bool lacks_batch() const { return batch == BatchInFile::absent; }
   std::size_t batch_axis() const { return static_cast<std::size_t>(std::ranges::find(axes, 0) - axes.begin()); }
-  /// Whether `axes` has the batch and, if the file joins the batch and another axis, this axis.
+  /// True if `axes` has the batch. If the file joins the batch and another axis, `axes` must also have the other axis.
   bool has_batch() const {
     const std::size_t first = batch == BatchInFile::joined_with_previous ? 1 : 0,
                       last = rank() - (batch == BatchInFile::joined_with_next ? 1 : 0);
@@ -75,22 +75,22 @@ struct Placed {
   /// The shape in the file.
   std::vector<std::int64_t> file_shape() const;
   bool is_batch(std::size_t axis) const { return axes[axis] == 0; }
-  /// Whether both files have the batch on the same axis, alone or joined with the same neighbour.
+  /// True if both values have the batch on the same axis in the file, alone or joined with the same neighbour.
   bool has_batch_of(const Placed& other) const { return batch == other.batch && batch_axis() == other.batch_axis(); }
 };
 
-/// The axes of `placed` that exist in memory, in the order in memory.
+/// Returns the axes of `placed` that exist in memory, in memory order.
 std::vector<int> stored_order(const Placed& placed);
-/// The batch, then the other axes in their order in ONNX.
+/// Returns the axis of the batch, and then the other axes in their ONNX order.
 std::vector<int> natural_order(const Placed& placed);
-/// Whether each index is the index before it plus 1.
+/// True if each index is the previous index plus 1.
 bool are_consecutive(const Extents& indices);
-/// 0, 1, ..., count - 1
+/// Returns 0, 1, ..., count - 1.
 std::vector<int> ascending(std::size_t count);
 /// The order in memory of the axes of an image [batch, channels, height, width]: channels are last.
 inline const std::vector<int> image_order{0, 2, 3, 1};
 inline constexpr int channel_axis = 1;
-/// Initial weights of a layer whose units have `count` inputs.
+/// Returns the initial weights of a layer in which each unit has `count` inputs.
 Initializer fan_in(std::int64_t count);
 /// Returns `placed` with another value.
 inline Placed with_value(Placed placed, Value value) {
@@ -98,7 +98,7 @@ inline Placed with_value(Placed placed, Value value) {
   return placed;
 }
 
-/// The file. All networks that are made from it share this object.
+/// The ONNX file. All networks that are made from the file share this object.
 struct Source {
   Source(const std::filesystem::path& path, OnnxOptions given) : file(path), options(std::move(given)) {
     for (std::size_t i = 0; i < file.nodes().size(); ++i) {
@@ -131,7 +131,8 @@ struct Source {
 
 /// How a variable stores an array of the file.
 struct Stored {
-  std::string order;                           ///< names the order of the values in memory; empty: as in the file
+  std::string order;                           ///< a name for the order of the values in memory; empty: the order in
+                                               ///< the file
   std::function<std::vector<float>()> values;  ///< returns the values in this order; null: the values of the array
   bool keeps_name = true;                      ///< exports write the variable with the array's name
 };
@@ -157,13 +158,13 @@ std::span<const Operator> reduction_operators();
 std::span<const Operator> resize_operators();
 std::span<const Operator> shape_operators();
 
-/// Adds the largest element over the axes of `reduces`, and keeps these axes with extent 1.
+/// Adds an op that computes the largest element over the axes of `reduces`. Keeps these axes with extent 1.
 Placed max_over(Importer& importer, const OnnxNode& node, const Placed& x, const std::vector<bool>& reduces);
-/// Adds a gather along `axis`. `params`: without the axis.
+/// Adds a gather along `axis`. `params`: the other parameters of the gather.
 Placed gathered_axis(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, GatherParams params);
 /// Joins values along an axis.
 Placed concatenated(Importer& importer, const OnnxNode& node, std::span<const Placed> parts, std::size_t axis);
-/// Keeps every `step`th element of an axis, from `first`, `count` in total.
+/// Keeps `count` elements of an axis: the element `first`, and then every `step`th element.
 Placed part_of(Importer& importer, const OnnxNode& node, const Placed& x, std::size_t axis, std::int64_t first,
                std::int64_t count, std::int64_t step);
 
@@ -210,7 +211,7 @@ class Importer {
   }
   /// The node that computes input `i`; null if there is none.
   const OnnxNode* producer(const OnnxNode& node, int i) const { return source_.producer(node.input(i)); }
-  /// As `constant`, but also finds a constant if its Constant node comes later in the file.
+  /// Does the same as `constant`, but also finds the constant if its Constant node comes later in the file.
   OnnxConstant constant_or_node(const OnnxNode& node, int i) {
     if (OnnxConstant found = constant(node, i)) return found;
     const OnnxNode* const producer = source_.producer(node.input(i));
@@ -236,14 +237,15 @@ class Importer {
     return node.has(attribute) ? std::optional(node.number(attribute, 0.0f)) : std::nullopt;
   }
   bool is_placed(const OnnxNode& node, int i) const { return placed_.contains(node.input(i)); }
-  /// Input `i`. If the operator reads parameters, places a constant as `parameter` does.
+  /// Returns input `i`. If the operator reads parameters and the input is a constant, adds the constant as `parameter`
+  /// does.
   const Placed& input(const OnnxNode& node, int i = 0);
   void set_output(const OnnxNode& node, Placed placed, int i = 0) {
     if (placed.rank() > max_axes) refuse(node, "has too many axes");
     if (!placed.has_batch()) refuse(node, "does not keep the batch");
     placed_[node.output(i)] = std::move(placed);
   }
-  /// Counts `elements` that the import of a node reads or computes. Errors: data (all nodes together have too many).
+  /// Counts `elements` that the import of a node reads or computes. Errors: data (the sum over all nodes is too large).
   void charge(const OnnxNode& node, std::int64_t elements) {
     elements_ += elements;
     if (elements_ > most_elements) refuse(node, "and earlier nodes read or compute too many elements");
@@ -256,8 +258,8 @@ class Importer {
     return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
   }
 
-  /// Converts an axis in the file to an axis of x.shape. In a file for one image, an axis that the batch joins has only
-  /// elements of the image.
+  /// Converts an axis in the file to an axis of x.shape. If a file for one image joins the batch and another axis, the
+  /// joined axis has only elements of the image, and is converted to the other axis.
   std::size_t axis(const OnnxNode& node, std::int64_t number, const Placed& x) const {
     const std::size_t in_file = axis(node, number, x.file_rank());
     if (!x.merges_batch() || batch_of_file() != 1 || in_file != x.joined_axis()) return x.own_axis(in_file);
@@ -274,20 +276,21 @@ class Importer {
     if (x.is_batch(axis)) refuse(node, "does not keep the batch");
     return x.axes[axis] >= 0 ? x : placed(natural(node, x), x.shape, natural_order(x), x.batch);
   }
-  /// Removes an axis of extent 1. In a file for one image, it may be the axis that the batch joins: then the batch
-  /// joins the next axis.
+  /// Removes an axis of extent 1. In a file for one image, the file may join this axis and the batch. The batch is then
+  /// joined with the next axis.
   Placed without_axis(const OnnxNode& node, const Placed& x, std::size_t axis);
-  /// Returns the value with another shape in the file.
+  /// Returns the value with the new shape `shape` in the file.
   Placed reshaped(const OnnxNode& node, const Placed& x, const Extents& shape);
   /// Adds a constant array as a value of `rank` axes, with the order `order` in memory. The array's axes are matched
   /// from the last axis. Arrays of the file are trained.
   Placed variable(const OnnxNode& node, const OnnxArray& values, std::size_t rank, const std::vector<int>& order);
-  /// As `variable`, with the shape of the array in the file after the axis of the batch (BatchInFile::absent).
+  /// Like `variable`, but the shape of the value is the axis of the batch and then the shape of the array in the file
+  /// (BatchInFile::absent).
   Placed parameter(const OnnxNode& node, const OnnxArray& values);
   /// If the batch of `x` is absent in the file, returns `x` with the number of axes and the batch of `other`: axes in
   /// the file are matched from the last one.
   Placed with_batch(const OnnxNode& node, const Placed& x, const Placed& other);
-  /// Repeats axes of extent 1. `shape`: of x.rank() axes, with the batch.
+  /// Repeats axes of extent 1. `shape`: the shape of the result, with x.rank() axes including the batch.
   Placed repeated(const OnnxNode& node, const Placed& x, const Extents& shape);
   /// If the product of `probabilities` and `v` ends an attention, adds the op attention and returns its result. The ops
   /// of the chain stay until run() removes ops that no op reads.
@@ -308,31 +311,33 @@ class Importer {
   std::string op_name(const OnnxNode& node, std::string_view part = "") {
     return unique_name(stripped(node.name(), node.type()).append(part));
   }
-  /// The name of an op that has the weights `weights`.
+  /// Returns the name of an op that has the weights `weights`.
   std::string layer_name(const OnnxNode& node, const OnnxArray& weights);
   /// Gives a variable of the next op the values of an array in the file, and records the array's name. With
   /// OnnxOptions::fresh_weights, records only the name. If an earlier op stores the same array in the same way, the ops
   /// share one variable, unless the array only repeats one number.
   void give(const std::string& variable, const OnnxArray& array, const Stored& stored = {});
-  /// As `give`, for a buffer, which ops never share.
+  /// Does the same as `give` for a buffer. Ops never share buffers.
   void give_buffer(const std::string& buffer, const OnnxArray& array);
 
   /// The only node that reads the value. Null if none or several nodes read it, or if it is the network's output.
   const OnnxNode* sole_reader(const std::string& value) const;
-  /// Marks a node that an earlier node has already added.
+  /// Marks `node` as done: the import of an earlier node has already added it.
   void skip(const OnnxNode& node) { skipped_.insert(node.output()); }
   bool is_head(const OnnxNode& node) const { return &node == head_; }
-  /// By value: the pads that a convolution adds in place of the Pad node before it. Order: top, left, bottom, right.
+  /// By name of a value: the pads that a convolution adds, instead of the Pad node before the convolution. Order: top,
+  /// left, bottom, right.
   std::map<std::string, Extents> pads_of_reader;
-  /// Values with one row in the file, which a Tile repeats for each sample. Here they have a row for each sample.
+  /// Values with one row in the file, which a Tile repeats for each sample. In Carillon, these values have a row for
+  /// each sample.
   std::set<std::string> one_row;
-  /// By value: the parts of a SplitToSequence.
+  /// By name of a value: the parts of a SplitToSequence.
   std::map<std::string, std::vector<Placed>> sequences;
-  /// By value: the number of groups of channels that the next node, an InstanceNormalization, normalises. The value has
-  /// the shape before its Reshape into groups.
+  /// By name of a value: the number of groups of channels that the next node, an InstanceNormalization, normalises. The
+  /// value has the shape before its Reshape into groups.
   std::map<std::string, std::int64_t> groups_of_reader;
-  /// Returns the number of units of a layer that has `units` units in the file. Sets `is_new` if the numbers differ:
-  /// the layer then gets new values.
+  /// Returns the number of units of a layer that has `units` units in the file. Sets `is_new` if the two numbers of
+  /// units differ. The layer then gets new values.
   std::int64_t units_of(const OnnxNode& node, std::int64_t units, const std::string& name, bool& is_new);
 
  private:
@@ -359,8 +364,8 @@ class Importer {
   /// A random number for each sample. Exporters compute the mask of a drop path from it.
   struct Draw {
     std::optional<float> kept;  ///< probability that the mask is 1; nullopt: uniform numbers from 0 to 1
-    bool is_mask = false;       ///< the value is 0 or, if kept, 1
-    bool is_divided = false;    ///< the value is 0 or, if kept, 1 / kept
+    bool is_mask = false;       ///< the value is 1 if the sample is kept, otherwise 0
+    bool is_divided = false;    ///< the value is 1 / kept if the sample is kept, otherwise 0
   };
   std::map<std::string, Draw> draws_;
   const Source& source_;
@@ -377,10 +382,10 @@ class Importer {
   std::string end_;                   ///< the value that is the network's output
   std::vector<GivenValues> given_;
   std::map<std::string, std::string> original_names_;
-  std::map<std::string, std::string> variables_;  ///< by order, name and shape of the array
+  std::map<std::string, std::string> variables_;  ///< by order, name, shape and values of the array
   std::set<std::string> given_names_;
   std::map<std::string, Placed> parameters_;  ///< constants that `input` placed, by name
-  bool reads_parameters_ = false;             ///< of the operator of the current node
+  bool reads_parameters_ = false;             ///< Operator::reads_parameters of the current node's operator
   std::vector<std::string> notes_;
 };
 

@@ -86,7 +86,7 @@ Placed Importer::without_axis(const OnnxNode& node, const Placed& x, std::size_t
   y.axes.erase(y.axes.begin() + static_cast<std::ptrdiff_t>(axis));
   if (own < 0) return y;
   Extents extents = graph_.shape(x.value).extents();
-  if (extents.size() == 2) return y;  // a value keeps an axis of extent 1 besides the batch
+  if (extents.size() == 2) return y;  // a value needs an axis after the batch, so an axis of extent 1 stays
   extents.erase(extents.begin() + own);
   extents.erase(extents.begin());
   y.value = reshape(graph_, op_name(node), x.value, {.extents = extents});
@@ -131,7 +131,7 @@ bool add_groups(std::vector<Group>& groups, const Extents& from, std::size_t i, 
 }  // namespace
 
 Placed Importer::reshaped(const OnnxNode& node, const Placed& x, const Extents& shape) {
-  // `to`: the new shape with the batch on an axis.
+  // `to`: the new shape, with the batch on its own axis.
   const std::size_t from_batch = x.batch_axis();
   std::size_t to_batch = 0;
   Extents to = shape;
@@ -142,7 +142,7 @@ Placed Importer::reshaped(const OnnxNode& node, const Placed& x, const Extents& 
     const auto is_marked = [](std::int64_t extent) { return extent % batch_mark == 0; };
     const auto at = std::ranges::find_if(to, is_marked);
     if (at == to.end() || std::ranges::count_if(to, is_marked) != 1) refuse(node, "does not keep the batch");
-    // Elements of a sample on the axes before the batch. The batch keeps its place among the elements.
+    // `before`: elements of a sample on the axes before the batch. The batch keeps its position among the elements.
     const std::int64_t before = product_of(std::span(x.shape).first(from_batch)), rest = *at / batch_mark,
                        earlier = product_of(std::span(to.begin(), at));
     to_batch = static_cast<std::size_t>(at - to.begin());
@@ -214,7 +214,7 @@ Placed Importer::with_batch(const OnnxNode& node, const Placed& x, const Placed&
   y.shape.insert(y.shape.begin() + 1, missing, 1);
   y.axes.insert(y.axes.begin() + 1, missing, -1);
   if (other.lacks_batch()) return y;
-  // y is [batch, axes in the file]. The batch takes the place of the axis in the file that contains it.
+  // y is [batch, axes in the file]. The batch moves to the position of the axis that contains the batch in the file.
   const std::size_t in_file = other.merges_batch() ? other.joined_axis() : other.batch_axis();
   if (y.shape[in_file + 1] != 1) refuse_shapes();
   if (!other.merges_batch()) y = without_axis(node, y, in_file + 1);

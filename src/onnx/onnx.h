@@ -32,8 +32,8 @@ struct OnnxTarget {
 /// Returns the model as bytes. Equal arguments give equal bytes.
 ///
 /// `variables`, `buffers`: arrays of the network, identified by name. `metadata`: stored in the model.
-/// Errors: data (a variable or buffer is missing, not finite or has a wrong shape), failed (an op has no ONNX form; the
-/// model has 2 GiB or more).
+/// Errors: data (a variable or buffer is missing, not finite or has a wrong shape), failed (ONNX cannot express an op;
+/// the model has 2 GiB or more).
 std::string onnx_model(const Network& network, const OnnxTarget& target, std::span<const NamedArray> variables,
                        std::span<const NamedArray> buffers, const std::map<std::string, std::string>& metadata);
 

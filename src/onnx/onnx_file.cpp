@@ -32,7 +32,7 @@ constexpr std::int64_t least_operator_set = 9;
 std::optional<std::int64_t> count_of(const std::vector<std::int64_t>& shape) {
   std::int64_t count = 1;
   for (const std::int64_t extent : shape) {
-    // An extent of 0 counts as 1: otherwise it would hide that the other extents are too large.
+    // An extent of 0 counts as 1: a product of 0 would hide that the other extents are too large.
     const std::int64_t factor = std::max<std::int64_t>(extent, 1);
     if (extent < 0 || __builtin_mul_overflow(count, factor, &count) || count > max_elements) return std::nullopt;
   }

@@ -64,9 +64,9 @@ class OnnxNode {
 
 class OnnxFile {
  public:
-  /// Reads the file, and values that it stores in other files of its folder. Errors: no_input, io; data (not an ONNX
-  /// file; an operator set before 9; several inputs or none; arrays of wrong sizes or with non-finite values; values
-  /// outside the folder; too many nodes). The message names the file.
+  /// Reads the file, and the values that the file stores in other files of the same folder. Errors: no_input, io; data
+  /// (not an ONNX file; an operator set before 9; several inputs or none; arrays of wrong sizes or with non-finite
+  /// values; values outside the folder; too many nodes). The message names the file.
   explicit OnnxFile(std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }

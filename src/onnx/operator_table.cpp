@@ -191,8 +191,8 @@ std::string write_scale(OnnxWriter& writer, const ExportedOp& op) {
   return writer.add("Mul", {op.inputs.at(0), writer.constant({}, {params_of<ScaleParams>(op.attributes).factor})});
 }
 
-/// Gives an input as many axes as the output of a broadcasting op. ONNX matches all axes, including the batch, from the
-/// last axis, and channels are first in its images.
+/// Adds axes to an input of a broadcasting op, so that the input has as many axes as the output. ONNX matches all axes,
+/// including the batch, from the last axis on. In ONNX's images, channels are first.
 std::string aligned_input(OnnxWriter& writer, const ExportedOp& op, std::size_t number) {
   const Shape& shape = op.input_shapes.at(number);
   if (shape.rank() == op.output.rank()) return op.inputs.at(number);

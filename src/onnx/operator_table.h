@@ -3,7 +3,7 @@
 // Images are [batch, height, width, channels] in Carillon and [batch, channels, height, width] in ONNX. All other
 // tensors have the same layout in both. Source: onnx.ai, "ONNX Operators".
 //
-// export_layers.cpp exports the input op, layers and the ops of transformers; operator_table.cpp all other ops.
+// export_layers.cpp exports the input op, layers and the ops of transformers. operator_table.cpp exports all other ops.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class OnnxWriter {
   /// of outputs and constants.
   std::string add(std::string_view type, std::vector<std::string> inputs,
                   const std::vector<OnnxAttribute>& attributes = {});
-  /// As `add`, for an operator with `output_count` outputs.
+  /// Does the same as `add` for an operator with `output_count` outputs. Returns the names of the outputs.
   std::vector<std::string> add_with_outputs(std::string_view type, std::vector<std::string> inputs,
                                             const std::vector<OnnxAttribute>& attributes, std::size_t output_count);
   /// Adds a constant float32 tensor, row-major. Returns its name.
@@ -59,11 +59,12 @@ class OnnxWriter {
   int count_ = 0;
 };
 
-/// An op of the network that is exported.
+/// An op of the exported network.
 struct ExportedOp {
   const Attributes& attributes;
   std::string network_input;                ///< name of the model's input
-  std::vector<std::string> inputs;          ///< names; the input op reads images with pixels from 0 to 255
+  std::vector<std::string> inputs;          ///< names of the inputs; the input op reads images with pixels from 0 to
+                                            ///< 255
   std::vector<Tensor> parameters, buffers;  ///< values, in host memory
   std::vector<Shape> input_shapes;          ///< shapes of the inputs that other ops compute
   Shape input, output;  ///< shapes of the first input (of the image, if the op reads the records) and of output 0

@@ -6,8 +6,8 @@
 // The coefficients maximise the slope at 0. Therefore the final singular values are between about 0.7 and 1.2, and not
 // exactly 1. If a matrix has more rows than columns, the iteration uses its transpose, which has the same result.
 // Source: Jordan and others, "Muon: an optimizer for hidden layers in neural networks", 2024;
-// github.com/KellerJordan/Muon (there in bf16). On CPUs the iteration uses float32. On GPUs its products use the run's
-// arithmetic (newton_schulz_cuda.h).
+// github.com/KellerJordan/Muon (which uses bf16). On CPUs the iteration uses float32. On GPUs its products use the
+// run's arithmetic (newton_schulz_cuda.h).
 #pragma once
 
 #include <cstdint>

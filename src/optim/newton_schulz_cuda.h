@@ -24,7 +24,7 @@ struct FlatMatrix {
   std::uint32_t variable = 0;  ///< index of the variable
 };
 
-/// Matrices of equal shape in an array of the iteration.
+/// A stack: matrices of equal shape, at equal distances, in an array of the iteration.
 struct MatrixStack {
   MatrixShape shape;
   std::size_t first = 0;   ///< index of its first element

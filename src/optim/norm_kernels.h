@@ -47,8 +47,8 @@ inline NormChunks norm_chunks(const ParameterLayout& layout, const std::vector<b
 }
 
 /// Sets sums[chunk] to two sums over the chunk: the squares of the values, and the squares of the directions (Squares).
-/// Both sums are 0 if the step does not update the chunk's variable. Sums in double precision and in a fixed order.
-/// Rule::direction also updates the slots. One block processes one chunk.
+/// Both sums are 0 if the step does not update the chunk's variable. The kernel adds in double precision and in a fixed
+/// order. Rule::direction also updates the slots. One block processes one chunk.
 template <UpdateRule Rule>
 struct NormKernel {
   static constexpr int threads = FlatShare::threads;
@@ -139,7 +139,7 @@ struct RatioOfVariable {
 };
 
 /// Sets square_sums[chunk] to the sum of |g + l2_factor * w|^2 over the chunk, or to 0 if the step does not train the
-/// chunk's variable. Sums in double precision and in a fixed order. One block processes one chunk.
+/// chunk's variable. The kernel adds in double precision and in a fixed order. One block processes one chunk.
 struct GradientSquares {
   static constexpr int threads = FlatShare::threads;
   static constexpr int phases = 9;  // one phase of sums per thread, then 8 phases that fold the sums of 2^8 threads

@@ -2,7 +2,7 @@
 //
 //   g    <- clip * g, l2 <- clip * l2                      with OptimizerSettings::clip_norm (GradientNorm)
 //   w    <- rule(w, g, factors, slots, scalars)            g: mean gradient; the rule adds L2 and weight decay
-//   s, w <- lookahead(s, w)                                in the steps that have one (LookaheadSettings)
+//   s, w <- lookahead(s, w)                                in steps with a lookahead (LookaheadSettings)
 //   a    <- a - (1 - average_decay) * (a - w)              with the new w
 //
 // OptimizerSettings::rule selects one of the rules in src/optim/rules.h. The rule's state, the slow copies s and the
@@ -46,8 +46,8 @@ inline constexpr std::size_t learning_rate_scalar = 0, average_decay_scalar = 1,
 /// Returns the decay d of the moving averages, a <- a - (1 - d) * (a - w), after t applied updates. d follows
 /// TensorFlow's warm-up: min(decay, (1 + t) / (10 + t)).
 double moving_average_decay(double decay, std::int64_t updates_applied);
-/// Returns the scalars of update `step`, counted from 0. `schedule_step`: position of the update in the schedule of the
-/// learning rate.
+/// Returns the scalars of update `step`, counted from 0. `schedule_step`: the step at which the schedule of the
+/// learning rate is evaluated.
 StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step, std::int64_t schedule_step);
 inline StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t step) {
   return step_scalars(settings, step, step);
@@ -57,10 +57,10 @@ inline StepScalars step_scalars(const OptimizerSettings& settings, std::int64_t 
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  /// Enqueues the update of all parameters from their gradients if `end` allows it, and ends the step. The products of
-  /// the gradients and end.result_scale are the mean gradients. On a CPU, result_scale is 1. On a GPU, if the step
-  /// reports the L2 loss, the update also computes it. With OptimizerSettings::clip_norm the update first computes the
-  /// gradient's norm.
+  /// Enqueues the update of all parameters from their gradients if `end` allows the update, and ends the step. The
+  /// products of the gradients and end.result_scale are the mean gradients. On a CPU, result_scale is 1. On a GPU, if
+  /// the step reports the L2 loss, the update also computes it. With OptimizerSettings::clip_norm the update first
+  /// computes the gradient's norm.
   virtual void apply(const StepEnd& end, Stream& stream) = 0;
   /// Returns the norm of the gradient in the last update, before clipping. The norm is 0 before the first update. It is
   /// always 0 without OptimizerSettings::clip_norm and on a GPU.
@@ -71,8 +71,9 @@ class Optimizer {
 /// update each element independently.
 class ElementwiseOptimizer : public Optimizer {
  public:
-  /// Sets the norm and factor of the step's gradient for update_range. With OptimizerSettings::clip_norm, call this
-  /// function in each step before update_range. `apply` itself computes norm and factor, so it does not need this call.
+  /// Sets the norm and the clip factor of the step's gradient, which update_range uses. With
+  /// OptimizerSettings::clip_norm, call this function in each step before update_range. `apply` itself computes norm
+  /// and factor, so it does not need this call.
   virtual void clip(const ClippedNorm& norm) = 0;
   /// Updates elements [first, first + gradients.size()) of the flat arrays from their mean gradients. Runs on the
   /// calling thread, and is complete when it returns. Several threads may update disjoint ranges concurrently. Errors:
@@ -91,13 +92,13 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, con
                                           Device& device, const StepInputs& inputs,
                                           Arithmetic arithmetic = Arithmetic::fp32);
 
-/// As make_optimizer, for parameters in the host's memory. Errors: as make_optimizer; failed (is_elementwise is false
-/// for the rule).
+/// Does the same as make_optimizer, but requires parameters in host memory. Errors: as make_optimizer; failed
+/// (is_elementwise is false for the rule).
 std::unique_ptr<ElementwiseOptimizer> make_elementwise_optimizer(const OptimizerSettings& settings,
                                                                  const ParameterStore& parameters,
                                                                  const StepInputs& inputs);
 
-/// As ElementwiseOptimizer::update_range, on all threads.
+/// Calls ElementwiseOptimizer::update_range for parts of the range on all threads.
 void update_on_all_threads(ElementwiseOptimizer& optimizer, std::size_t first, std::span<const float> gradients);
 
 /// The steps [first, end) in which a variable is trained. The variable's group sets them.
@@ -113,8 +114,8 @@ std::vector<TrainedSteps> trained_steps(const OptimizerSettings& settings, const
 /// group states a weight decay; a layer decay is set, but the network has no blocks).
 void check_variables(const OptimizerSettings& settings, const std::vector<ParameterSpec>& variables);
 
-// Lookahead (LookaheadSettings), on CPU and GPU. It changes all variables, including frozen variables, and all buffers
-// of the network. cifar10-airbench (legacy/airbench94.py) uses `every` 5, decay 0.95^5 and power 3.
+// Lookahead (LookaheadSettings), on CPU and GPU. The lookahead changes all variables, including frozen variables, and
+// all buffers of the network. cifar10-airbench (legacy/airbench94.py) uses `every` 5, decay 0.95^5 and power 3.
 
 /// Returns the lookahead's factor 1 - a after `updates` updates, or a negative number if no lookahead is due. If the
 /// factor is 0, the slow copies do not change, and the values become equal to the slow copies. Errors: failed (the
@@ -156,8 +157,8 @@ class BufferLookahead {
   const BufferStore& slow() const { return slow_; }
   /// Sets the slow copies to the buffers' present values.
   void begin();
-  /// As `begin`, but only for buffers that no op changes (AcrossRanks::equal). Afterwards, lookaheads do not change
-  /// these buffers, because each buffer equals its slow copy.
+  /// Does the same as `begin`, but only for buffers that no op changes (AcrossRanks::equal). Afterwards, lookaheads do
+  /// not change these buffers, because each buffer equals its slow copy.
   void begin_equal();
   /// Enqueues the step's lookahead. It changes the buffers only if `end` allows the update. Call it after the forward
   /// pass and before the step's last kernel.

@@ -109,7 +109,7 @@ class VariableUpdate {
 
   const ParameterStore& parameters() const { return parameters_; }
   const StepScalars& scalars() const { return inputs_.scalars; }
-  /// Returns the variable's factors. They contain the L2 factor of the clipped gradient.
+  /// Returns the variable's factors. Their L2 factor is multiplied by the clip factor, like the gradient.
   UpdateFactors factors(int parameter) const {
     UpdateFactors factors = factors_[static_cast<std::size_t>(parameter)];
     factors.l2 *= clipped_.factor;
@@ -134,8 +134,8 @@ class VariableUpdate {
     return products;
   }
 
-  /// Updates the elements `arrays` of one variable. arrays.gradient: the gradients before clipping or, if the variable
-  /// is orthogonal, the orthogonalised directions.
+  /// Updates the elements of one variable to which `arrays` points. arrays.gradient: the gradients before clipping or,
+  /// if the variable is orthogonal, the orthogonalised directions.
   void update(const UpdateFactors& factors, const UpdateArrays<Rule::slots.size()>& arrays) const {
     if (!factors.trains_at(scalars().step)) {
       return with_copies(arrays, [&](auto averages, auto ahead) {

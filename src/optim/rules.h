@@ -30,7 +30,7 @@ struct Sgd {
   }
 };
 
-/// momentum: stochastic gradient descent with momentum. v excludes the learning rate.
+/// momentum: stochastic gradient descent with momentum. The learning rate is not part of v.
 ///
 ///   u <- g + (l2_factor + weight_decay) * w
 ///   v <- u                                       first update of the variable
@@ -67,7 +67,7 @@ struct Momentum {
                                later_gradients = momentum + 2;
 };
 
-/// nesterov: Nesterov momentum. v excludes the learning rate.
+/// nesterov: Nesterov momentum. The learning rate is not part of v.
 ///
 ///   u <- g + (l2_factor + weight_decay) * w
 ///   v <- momentum * v + u
@@ -203,7 +203,7 @@ struct Lamb : AdamMoments {
   }
 };
 
-/// lars: momentum. The step of a variable is proportional to the variable's norm. v includes the learning rate.
+/// lars: momentum. The step of a variable is proportional to the variable's norm. The learning rate is part of v.
 ///
 ///   g <- g + l2_factor * w
 ///   r <- coefficient * |w| / (|g| + weight_decay * |w|)
@@ -293,7 +293,7 @@ struct Muon {
   static constexpr std::size_t momentum = StepScalars::count - 2, of_gradient = momentum + 1;
 };
 
-/// Muon; the other variables use adamw.
+/// The rule muon: all variables that Muon does not orthogonalise use adamw.
 struct MuonAdamW : Muon<AdamW> {
   static constexpr std::string_view name = "muon";
   static constexpr std::array<std::string_view, 6> options{"muon-momentum", "muon-steps", "muon-normalize",
@@ -301,7 +301,7 @@ struct MuonAdamW : Muon<AdamW> {
   static constexpr std::array<std::string_view, 2> slots{"muon_m", "muon_v"};
 };
 
-/// Muon; the other variables use nesterov.
+/// The rule muon-nesterov: all variables that Muon does not orthogonalise use nesterov.
 struct MuonNesterov : Muon<Nesterov> {
   static constexpr std::string_view name = "muon-nesterov";
   static constexpr std::array<std::string_view, 4> options{"muon-momentum", "muon-steps", "muon-normalize", "momentum"};
@@ -312,11 +312,12 @@ template <UpdateRule... R>
 struct RuleList {};
 using UpdateRules = RuleList<Sgd, Momentum, Nesterov, AdamW, Lars, Lamb, MuonAdamW, MuonNesterov>;
 
-/// As make_optimizer, for parameters in host memory and a rule that needs whole variables. Errors: failed (the rule is
-/// elementwise).
+/// Does the same as make_optimizer, but requires parameters in host memory and a rule that needs whole variables.
+/// Errors: failed (the rule is elementwise).
 std::unique_ptr<Optimizer> make_variable_optimizer(const OptimizerSettings& settings, const ParameterStore& parameters,
                                                    const StepInputs& inputs);
-/// As make_optimizer, on a GPU. CUDA builds only. The update kernel is the step's last kernel (StepEnd::finish_block).
+/// Does the same as make_optimizer on a GPU. CUDA builds only. The update kernel is the step's last kernel
+/// (StepEnd::finish_block).
 std::unique_ptr<Optimizer> make_optimizer_cuda(const OptimizerSettings& settings, const ParameterStore& parameters,
                                                Device& device, const StepInputs& inputs, Arithmetic arithmetic);
 

@@ -1,5 +1,5 @@
 // The factors of an update. UpdateFactors contains the constants of each variable. ClippedNorm contains the factor of
-// all gradients of a step; GradientNorm computes it.
+// all gradients of a step. GradientNorm computes the ClippedNorm.
 #pragma once
 
 #include <algorithm>
@@ -55,8 +55,8 @@ std::vector<double> layer_rates(double decay, const std::vector<ParameterSpec>& 
 ///
 ///   factor = min(1, limit / (norm + 1e-6))
 ///
-/// If the norm is not finite, the factor is 1. Otherwise all variables would become non-finite, and not only the
-/// variables with non-finite gradients. Source: PyTorch, clip_grad_norm_.
+/// If the norm is not finite, the factor is 1. Without this exception, all variables would become non-finite, not only
+/// the variables with non-finite gradients. Source: PyTorch, clip_grad_norm_.
 struct ClippedNorm {
   double norm = 0.0;  ///< norm of the gradient before clipping
   float factor = 1.0f;

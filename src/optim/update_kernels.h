@@ -28,7 +28,8 @@ inline std::vector<std::uint32_t> variables_of_lines(const ParameterLayout& layo
   return variables;
 }
 
-/// Looks up the factors of a variable by a position in a flat array. The tables are small enough for a GPU's caches.
+/// Looks up the factors of a variable by the index of an element in a flat array. The tables are small enough for a
+/// GPU's caches.
 struct FactorTable {
   const std::uint32_t* variables = nullptr;    ///< variables_of_lines
   const UpdateFactors* of_variable = nullptr;  ///< [variable]
@@ -36,7 +37,7 @@ struct FactorTable {
   CARILLON_HOST_DEVICE const UpdateFactors& at(std::size_t i) const { return of_variable[variables[i / line_floats]]; }
 };
 
-/// Distributes the packs of a flat array to all threads of all blocks, in turn.
+/// Distributes the packs of a flat array (4 consecutive floats each) to all threads of all blocks, in turn.
 struct FlatShare {
   static constexpr int threads = 256;
   static constexpr int pack = 4;  ///< floats per pack
@@ -234,8 +235,8 @@ struct UpdateKernel {
       float of_element[slot_places] = {};
       for (int s = 0; s < slot_count; ++s) of_element[s] = elements.kept[s].at[k];
       float& value = elements.value.at[k];
-      // Applies the rule and the lookahead in the same order as update_element. This code does not call update_element,
-      // which would need local memory, because its pointer to the slow copy may be null.
+      // Applies the rule and the lookahead in the same order as update_element. This code does not call update_element:
+      // the pointer to the slow copy in update_element may be null, which would need local memory.
       if (trains) Rule::update(scalars, of_variable, gradient.at[k], value, of_element);
       if (ahead) look_ahead(scalars, value, elements.slow.at[k]);
       update_copies(scalars, value, &elements.average.at[k], nullptr);

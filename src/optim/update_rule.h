@@ -42,8 +42,8 @@ concept UpdateRule = requires(const OptimizerSettings& settings, StepScalars& sc
 /// of a direction:
 ///   CARILLON_HOST_DEVICE static float direction(scalars, factors, gradient, value, slots)
 ///   CARILLON_HOST_DEVICE static double ratio(scalars, factors, value_norm, direction_norm)    norms are above 0
-/// `direction` runs first, once per element, and may update the slots. Then `update` runs with the ratio as a factor of
-/// factors.rate.
+/// `direction` runs first, once per element, and may update the slots. Then `update` runs; its factors.rate is
+/// multiplied by the ratio.
 template <typename R>
 concept NormedRule = UpdateRule<R> && requires(const StepScalars& scalars, const UpdateFactors& factors, float* slots) {
   { R::direction(scalars, factors, 0.0f, 0.0f, slots) } -> std::same_as<float>;
@@ -103,8 +103,8 @@ CARILLON_HOST_DEVICE inline StepScalars scalars_of(const StepScalars& of_step, c
   return scalars;
 }
 
-/// Applies the lookahead and the moving average to one element. A frozen variable changes only by these two. `average`
-/// is null if there are no moving averages. `slow` is null if looks_ahead is false.
+/// Applies the lookahead and the moving average to one element. For a frozen variable, these are the only changes.
+/// `average` is null if there are no moving averages. `slow` is null if looks_ahead is false.
 CARILLON_HOST_DEVICE inline void update_copies(const StepScalars& scalars, float& value, float* average, float* slow) {
   if (slow != nullptr) look_ahead(scalars, value, *slow);
   if (average != nullptr) *average = std::fma(scalars.at[average_decay_scalar] - 1.0f, *average - value, *average);

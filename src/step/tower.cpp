@@ -73,7 +73,8 @@ std::int64_t samples_at_once(const TowerSettings& settings) {
   return settings.micro_batch > 0 ? settings.micro_batch : settings.batch_size;
 }
 
-/// With micro-batches, each step averages the buffers as step sums.
+/// Returns the number of step sums. With micro-batches, the step sums include the buffers, so that each step averages
+/// the buffers.
 std::size_t sum_count(const Graph& graph, const TowerSettings& settings) {
   return settings.micro_batch > 0 ? step_sums_with(graph.buffers()) : step_sum_count;
 }
@@ -347,7 +348,7 @@ void Tower::save(CheckpointState& state) const {
 
 void Tower::save_whole_step(CheckpointState& state) const {
   check(holds_whole_step(), "a step that is not complete cannot be saved");
-  update_->synchronize();  // if this rank holds the whole step, it needs no other rank
+  update_->synchronize();  // needs no other rank, because this rank holds the whole step
   save_arrays(completed_buffers_, completed_slow_, state);
   check(holds_whole_step(), "another rank has begun the next update meanwhile");
 }

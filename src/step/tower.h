@@ -84,21 +84,21 @@ class Tower {
   std::function<void(int variable)> storing_in(GradientChecksums& checksums) const;
   /// Computes the gradients of a batch as step number `step` would, and returns their checksums. CPU only. Call it
   /// between two steps. Overwrites this rank's gradients and step sums, but not its variables and buffers. The batch
-  /// must stay valid until the call returns. `batches`: rank r passes the batch of rank batches[r]. Requires that all
-  /// ranks have completed the previous step (a barrier). Collective. Errors: failed (the device is a GPU).
+  /// must stay valid until the call returns. `batches`: on rank r, `batch` is the batch of rank batches[r]. Requires
+  /// that all ranks have completed the previous step (a barrier). Collective. Errors: failed (the device is a GPU).
   GradientChecksums gradient_checksums(std::int64_t step, const Batch& batch, const std::vector<int>& batches);
-  /// As InputStage::keeps_records.
+  /// See InputStage::keeps_records.
   bool keeps_records() const { return input_stage_->keeps_records(); }
-  /// As StepDriver::next_result.
+  /// See StepDriver::next_result.
   std::optional<StepResult> next_result(Results wanted) { return driver_->next_result(wanted); }
-  /// As StepDriver::captured_nodes.
+  /// See StepDriver::captured_nodes.
   const std::vector<std::string>& captured_nodes() const { return driver_->captured_nodes(); }
 
   /// Launches all enqueued steps. Afterwards each buffer is equal on all ranks (BufferSpec::across_ranks) and the slots
   /// are readable. Required before save() and evaluations. Collective.
   void synchronize_buffers();
-  /// Returns this rank's own buffers and their slow copies. synchronize_buffers() replaces these buffers by the means
-  /// over the ranks or by rank 0's buffers (BufferSpec::across_ranks).
+  /// This rank's own buffers and their slow copies. synchronize_buffers() replaces these buffers by the means over the
+  /// ranks or by rank 0's buffers (BufferSpec::across_ranks).
   struct RankBuffers {
     std::vector<NamedArray> values, slow;
     bool are_synchronized = false;
@@ -112,12 +112,12 @@ class Tower {
   /// alone may call it.
   void save(CheckpointState& state) const;
   /// CPU only: returns true if this rank alone can save the last completed step, without synchronize_buffers(). Returns
-  /// false while an update runs, and after an update was interrupted. If another thread than the thread of step() calls
-  /// this function, it must first call stop_updates().
+  /// false while an update runs, and after an update was interrupted. A thread other than the thread of step() must
+  /// call stop_updates() before it calls this function.
   bool holds_whole_step() const { return device_.kind() == DeviceKind::cpu && update_->holds_whole_step(); }
-  /// As save(), but saves the last completed step even if the next step was interrupted. Requires holds_whole_step().
-  /// The buffers are this rank's own, unless steps average them. Errors: failed (another rank of the host began the
-  /// next update meanwhile).
+  /// Does the same as save(), but saves the last completed step even if the next step was interrupted. Requires
+  /// holds_whole_step(). Saves this rank's own buffers, unless the steps average the buffers over the ranks. Errors:
+  /// failed (another rank of the host began the next update meanwhile).
   void save_whole_step(CheckpointState& state) const;
   /// Prevents all further updates, so that the calling thread can call save_whole_step(). Any thread may call it.
   /// Returns false if the rank is in an update. After the call, step() blocks for ever.
@@ -139,18 +139,19 @@ class Tower {
   }
   /// Returns the optimiser's slots, in the order of UpdateStrategy::slot.
   const std::vector<Slot>& slots() const { return slots_; }
-  /// As UpdateStrategy::slot.
+  /// See UpdateStrategy::slot.
   std::span<float> slot(int slot) const { return update_->slot(slot); }
   /// Returns the slot of the moving averages or, if there are none, the variables. Both are in device memory, in the
   /// layout of parameters().
   std::span<float> moving_averages() const;
-  /// As UpdateStrategy::replicates_slots.
+  /// See UpdateStrategy::replicates_slots.
   bool replicates_slots() const { return update_->replicates_slots(); }
-  /// Connects ops of this rank with the same ops on other ranks. Returns null if no op communicates.
+  /// Returns the link that connects ops of this rank with the same ops on other ranks. Returns null if no op
+  /// communicates.
   TowerLink* link() const;
   /// Returns the number of floats that `save` adds to a checkpoint.
   std::size_t saved_floats() const;
-  /// As GradientSource::activation_bytes.
+  /// See GradientSource::activation_bytes.
   std::size_t activation_bytes() const { return source_->activation_bytes(); }
 
  private:

@@ -1,6 +1,6 @@
-// ProgramSpec: dataset, networks, task and default options of two programs that belong together, such as mnist_train
-// and mnist_eval, and the main functions of such programs. Your own programs define a ProgramSpecin the same way
-// (docs/user-guide/your-own-model).
+// ProgramSpec: the dataset, networks, task and default options of a training program and its evaluation program, such
+// as mnist_train and mnist_eval. This file also declares the main functions of such programs. Your own programs define
+// a ProgramSpec in the same way (docs/user-guide/your-own-model).
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,10 @@ struct ProgramSpec {
   /// The program's own op types. The evaluation program finds the op types of a checkpoint by name in this list.
   std::vector<const OpType*> op_types = {};
   std::vector<std::string> class_names = {};  ///< names by label; empty: messages show the label numbers
-  /// The records contain pictures of any size, and options such as --image-size state how a picture becomes an image.
-  /// The schema and the decoder then come from records.json and the options, not from `defaults`.
+  /// True: the records contain pictures of any size, and options such as --image-size state how a picture becomes an
+  /// image. The schema and the decoder then come from records.json and the options, not from `defaults`.
   bool of_pictures = false;
-  /// The images are colour photographs. The training program has the option --distort, and both programs have the
+  /// True: the images are colour photographs. The training program has the option --distort, and both programs have the
   /// option --test-time-augmentation. The networks normalise the pixels, so the programs have no --pixel-scale.
   bool distorts = false;
   /// If a training will take more than an hour, a notice recommends this network and this size of square pictures.

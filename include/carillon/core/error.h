@@ -57,8 +57,8 @@ inline void check(bool holds, std::string_view what,
   if (!holds) fail(ExitCode::failed, "{} ({}:{})", what, where.file_name(), where.line());
 }
 
-/// Writes `text` to a descriptor, in one call if possible, so that lines of several ranks do not mix. Ignores errors,
-/// so that a failure to print does not end the program.
+/// Writes `text` to a descriptor, in one call if possible, so that lines of several ranks do not mix. Ignores errors: a
+/// failure to print must not end the program.
 void print_text(int descriptor, std::string_view text) noexcept;
 
 /// Returns the text of the errno value `number`. Thread-safe.

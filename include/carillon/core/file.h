@@ -51,10 +51,10 @@ std::optional<FileStamp> stamp_of(const std::filesystem::path& path);
 /// Syncs the names in a directory, so that a rename survives a power cut. Errors: io.
 void sync_directory(const std::filesystem::path& directory);
 
-/// Returns the file that a program writes if the user names `path` as the output. If `path` is a symbolic link, this is
-/// the end of the chain of links, otherwise it is `path`. All programs write their output in this way. Therefore
-/// symbolic links stay, and a device node or FIFO is never replaced. Errors: io (`path` leads to something that is not
-/// a regular file, or a link cannot be followed).
+/// Returns the file that a program writes if the user names `path` as the output. If `path` is a symbolic link, the
+/// result is the file at the end of the chain of links. Otherwise the result is `path`. All programs write to this
+/// file. Therefore symbolic links stay links, and a device node or FIFO is never replaced. Errors: io (`path` leads to
+/// something that is not a regular file, or a link cannot be followed).
 std::filesystem::path output_target(const std::filesystem::path& path);
 
 /// A file that has a temporary name until `publish` renames it to its final name, output_target(path), in the same
@@ -94,7 +94,8 @@ class NewFile {
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes,
                            std::size_t max_bytes = std::numeric_limits<std::size_t>::max());
 
-/// Creates a NewFile for `path` and removes it. Programs call this before a long computation. Errors: as NewFile.
+/// Creates a NewFile for `path` and removes it, to find errors. Programs call this before a long computation. Errors:
+/// as NewFile.
 void check_output(const std::filesystem::path& path);
 
 /// Removes a regular file or a symbolic link, if there is one. Errors: io (also if `path` is a directory or special

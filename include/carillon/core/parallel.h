@@ -26,7 +26,7 @@ inline void spin_pause() {
 
 inline std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// Returns the part of [0, count) that belongs to thread number `thread` of `threads` threads.
+/// The part of [0, count) that belongs to thread number `thread` of `threads` threads.
 struct ThreadShare {
   std::int64_t first, last;
   ThreadShare(std::int64_t count, int thread, int threads)

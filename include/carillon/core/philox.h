@@ -53,7 +53,7 @@ CARILLON_HOST_DEVICE constexpr Philox4x32 philox4x32(std::uint64_t key, Philox4x
 }
 
 /// Returns the counter for block number `block` (four words) of the random numbers for `purpose` and `index`. `index`
-/// is, for example, a stream position, the number of an epoch, an element of a variable, or a record.
+/// is, for example, a stream position, or the number of an epoch, of a variable's element or of a record.
 CARILLON_HOST_DEVICE constexpr Philox4x32 philox_counter(RandomPurpose purpose, std::uint64_t index,
                                                          std::uint32_t block) {
   return {{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), block,

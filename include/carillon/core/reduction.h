@@ -19,7 +19,7 @@ enum class SumOrder { sequential, tree };
 enum class Wire {
   fp32,
   bf16,  ///< halves the traffic. The sum of each host and the mean are rounded to 8 bits of precision; sums within a
-         ///< host stay float32. GPU ranks do not support it
+         ///< host stay float32. GPU ranks do not support bf16
 };
 
 /// out[i] = factor * (parts[0][i] + parts[1][i] + ...) for i in [0, count), summed in the order `order`. `out` may be

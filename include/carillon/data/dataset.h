@@ -53,15 +53,15 @@ class Dataset {
  public:
   /// Opens all files that match `patterns` (paths or globs).
   /// `local_rank_count`: number of processes on this machine that open the same dataset and share the machine's memory.
-  /// `known`: index entries of the files, by path, used only without the cache. `open` ignores the entry of a file that
-  /// has changed since the entry was made. If `known` is empty, `open` uses the index files in the directories of the
-  /// data files.
+  /// `known`: index entries of the files, by path. `open` uses them only if it does not cache the records. `open`
+  /// ignores the entry of a file that has changed since the entry was made. If `known` is empty, `open` uses the index
+  /// files in the directories of the data files.
   /// Errors: no_input (a pattern matches no file, or there are no patterns); io; data (a record is damaged or
   /// unsuitable; the message contains file, record number and byte offset), data (the dataset has no records; the
   /// decoder's find_fault found a fault); usage (CacheMode::memory with a decoder that draws random numbers; a GZIP
-  /// file is not cached). CacheMode::automatic does not cache if the decoder draws random numbers or is slow. It also
-  /// does not cache if the decoded dataset needs more than this process's share of half of the available memory.
-  /// `damaged`: pass DamagedSamples::ignore if you will call skip_damaged later.
+  /// file without the cache). CacheMode::automatic does not cache if the decoder draws random numbers or is slow. It
+  /// also does not cache if the decoded dataset is larger than half of the available memory, divided by
+  /// local_rank_count. `damaged`: pass DamagedSamples::ignore if you will call skip_damaged later.
   static Dataset open(std::span<const std::string> patterns, std::shared_ptr<const RecordDecoder> decoder,
                       CacheMode cache = CacheMode::automatic, int local_rank_count = 1, FileIndex known = {},
                       DamagedSamples damaged = DamagedSamples::refuse);

@@ -78,7 +78,7 @@ struct RecordSchema {
   ExampleKeys keys;              ///< names of the image and label features
   ImageShape image_shape;        ///< shape of a decoded image, uint8
   std::int64_t class_count = 0;  ///< number of classes, labels or numbers that a target can have (TargetKind)
-  std::int64_t first_label = 0;  ///< the number in a record that means class 0 or label 0; only for
+  std::int64_t first_label = 0;  ///< the number that stands for class 0 or label 0 in a record; only for
                                  ///< TargetKind::class_index and TargetKind::labels
   TargetKind target = TargetKind::class_index;
   /// [class_count], only for TargetKind::numbers. If it is empty, the target is the stored number, which is not
@@ -107,7 +107,8 @@ class LabelledImageDecoder : public RecordDecoder {
   /// `scratch`. Errors: as `decode`.
   std::span<const std::uint8_t> read(std::span<const std::uint8_t> record, std::span<std::byte> target,
                                      std::string& scratch) const;
-  /// As `read`, for records that store the uint8 values of the image and not an image file. Errors: as `decode`.
+  /// Like `read`, but requires that the record stores the uint8 values of the image, not an image file. Errors: as
+  /// `decode`.
   std::span<const std::uint8_t> read_values(std::span<const std::uint8_t> record, std::span<std::byte> target,
                                             std::string& scratch) const;
 

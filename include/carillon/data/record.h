@@ -25,8 +25,8 @@ namespace carillon {
 inline constexpr std::size_t record_header_bytes = 12;
 inline constexpr std::size_t record_footer_bytes = 4;
 
-/// Records longer than this are treated as damaged. Plain files: protobuf messages are shorter than 2 GiB. GZIP files:
-/// the limit is lower, because the reader holds the whole record in memory.
+/// Records longer than this are treated as damaged. The limit of plain files is the limit of protobuf messages, 2 GiB.
+/// The limit of GZIP files is lower, because the reader holds the whole record in memory.
 inline constexpr std::uint64_t max_plain_record_bytes = (std::uint64_t{1} << 31) - 1;
 inline constexpr std::uint64_t max_gzip_record_bytes = std::uint64_t{256} << 20;
 
@@ -83,7 +83,7 @@ class RecordReader {
   bool next_place(RecordPlace& place);
 
   /// Reads a record of a plain file again into `buffer` and checks that it is unchanged. Thread-safe if each thread has
-  /// its own buffer. Errors: data. The text names the file. It also names the record, except if the whole file has
+  /// its own buffer. Errors: data. The text names the file. The text also names the record, unless the whole file has
   /// changed.
   Record read_again(const RecordPlace& place, std::vector<std::uint8_t>& buffer) const;
 
@@ -164,7 +164,8 @@ std::vector<IndexedFile> index_files(const std::vector<std::string>& paths,
 /// The names of the two features of a labelled image.
 struct ExampleKeys {
   std::string image;  ///< name of a bytes feature with exactly one value
-  /// Name of an int64 feature with exactly one value; for parse_example_values, any number of int64 or float values.
+  /// Name of an int64 feature with exactly one value. parse_example_values also accepts any number of int64 or float
+  /// values.
   std::string label;
 };
 

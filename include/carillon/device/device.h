@@ -114,7 +114,7 @@ std::span<const float> host_floats(Device& device, const Tensor& tensor, std::ve
 /// Uploads `values` to a float32 tensor on `device` with the same number of elements.
 void upload_floats(Device& device, std::span<const float> values, const Tensor& tensor);
 
-/// As Device::copy, for two float arrays of equal size on `device`.
+/// Copies one float array to another of equal size, like Device::copy. Both arrays are on `device`.
 void copy_floats(Device& device, std::span<float> from, std::span<float> to);
 
 /// The algorithm of convolutions on CPUs. Winograd's method applies to 3x3 and 5x5 filters of stride 1. It needs a

@@ -35,7 +35,7 @@ std::string output_name(const std::string& op, std::size_t output);
 
 struct OpType;
 
-/// The facts of a training or an evaluation that some ops read. Ops do not store these facts as attributes, so
+/// Settings of a training or an evaluation that some ops read. Ops do not store these settings as attributes, so
 /// trainings and evaluations can use the same description of a network.
 struct GraphContext {
   ImageShape image = {};           ///< shape of the records' images
@@ -53,7 +53,8 @@ class Graph {
     DType type = DType::f32;
     int producer = -1;            ///< op index; -1: a pass removed the producer, or the value is an input
     std::vector<int> readers;     ///< ascending op indices; an op that reads the value twice is listed twice
-    bool wants_gradient = false;  ///< the value depends on a parameter; after want_gradients_of: on a trained parameter
+    bool wants_gradient = false;  ///< the value depends on a parameter; after want_gradients_of: the value depends on a
+                                  ///< trained parameter
     bool is_input = false;        ///< no op produces the value: the value is part of the step's inputs (StepInputs)
     /// If the value is an activation: -1. Otherwise: the index of a shared parameter. The gradient of this value is
     /// then the part of the parameter's gradient that one op computes (Graph::add_gradient_value). No op reads or
@@ -66,9 +67,9 @@ class Graph {
     std::vector<int> inputs, outputs;  ///< value indices
     std::vector<int> parameters;       ///< parameter indices
     std::vector<int> buffers;          ///< buffer indices
-    /// For each parameter, the index of a value with ValueInfo::gradient_of: the op writes its part of the parameter's
-    /// gradient to the gradient of this value. -1: the op writes the parameter's gradient itself. If the list is empty,
-    /// every entry counts as -1.
+    /// For each parameter, the index of a value with ValueInfo::gradient_of, or -1. If there is an index, the op writes
+    /// its part of the parameter's gradient to the gradient of this value. If the entry is -1, the op writes the
+    /// parameter's gradient itself. If the list is empty, every entry counts as -1.
     std::vector<int> gradient_values = {};
     /// Variables of earlier ops that this op uses instead of its own: name of its own variable -> name of the shared
     /// variable (Graph::share_parameter).
@@ -108,10 +109,11 @@ class Graph {
   /// "layer1/weights". Errors: failed (a parameter or a buffer has this name; after share_parameter, the shapes of the
   /// two parameters differ).
   int add_parameter(ParameterSpec spec);
-  /// The next op shares a parameter: add_parameter with the name `own` returns the parameter `shared` of an earlier op.
-  /// The gradient of the parameter is then the sum of the gradients of its ops. add_parameter ignores the initial
-  /// values, the L2 factor and the `trains` of the next op: the values of `shared` apply. Errors: failed (there is no
-  /// parameter `shared`). add_op fails if the op adds no parameter with the name `own`.
+  /// Lets the next op share a parameter of an earlier op: when the next op calls add_parameter with the name `own`,
+  /// add_parameter returns the parameter `shared`. The gradient of the parameter is then the sum of the gradients of
+  /// its ops. add_parameter ignores the initial values, the L2 factor and the `trains` of the next op: the values of
+  /// `shared` apply. Errors: failed (there is no parameter `shared`). add_op fails if the op adds no parameter with the
+  /// name `own`.
   void share_parameter(const std::string& own, const std::string& shared);
   /// Adds a tensor that no optimiser changes, for example running statistics, and returns its index. Errors: as
   /// add_parameter.
@@ -123,7 +125,7 @@ class Graph {
   /// Appends an op with outputs of these shapes, and returns the outputs. A parameter belongs to the first op that
   /// lists it: an op must list all parameters added since the previous add_op, in the order of add_parameter. The order
   /// matters because ParameterLayout lays gradients out in the order in which backward completes them: the last
-  /// parameter first. Errors: failed (the list of the op's parameters differs from this).
+  /// parameter first. Errors: failed (the op lists other parameters, or lists them in another order).
   std::vector<Value> add_op_with_outputs(NewOp op, std::vector<Shape> output_shapes);
   /// Does the same as add_op_with_outputs for an op with one output, and returns this output.
   Value add_op(NewOp op, Shape output_shape);
@@ -138,7 +140,7 @@ class Graph {
   const std::vector<BufferSpec>& buffers() const { return buffers_; }
 
   // For passes. Values keep their indices and are never removed.
-  /// Adds a value with the shape and type of `value`. The pass must also add an op that produces it.
+  /// Adds a value with the shape and type of `value`. The pass must also add an op that produces the new value.
   Value add_value_like(Value value);
   /// Adds a value with `parameter` as its ValueInfo::gradient_of. The pass must also add an op that produces the value.
   Value add_gradient_value(int parameter);

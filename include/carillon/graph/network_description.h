@@ -1,8 +1,8 @@
 // NetworkDescription: a network as data. It can be stored, read, and built for any batch size, on any device.
 //
 // A description lists the ops of a network with their types and attributes. The ops determine the variables, buffers
-// and shapes. An op reads outputs of earlier ops by their names (output_name in graph.h). A description does not
-// contain the seed, the augmentation or the batch size. The graph has them.
+// and shapes. An op refers to the outputs of earlier ops by their names (output_name in graph.h). The graph, not the
+// description, has the seed, the augmentation and the batch size.
 //
 // Its JSON text, which checkpoints store:
 //   {"name": "mnist",
@@ -28,7 +28,7 @@
 
 namespace carillon {
 
-/// The largest number of ops of a network, for writing and reading descriptions.
+/// The largest number of ops in a description. Descriptions with more ops are neither written nor read.
 inline constexpr std::size_t max_network_ops = 10'000;
 
 struct OpDescription {

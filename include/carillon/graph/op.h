@@ -2,7 +2,7 @@
 // by OpDefinition::instantiate. OpTraits: states what graph passes, the executable and batch tiling may do with the ops
 // of a type.
 //
-// Passes and tiling know ops only by their traits, so a new op requires no change in them.
+// Passes and tiling know ops only by their traits, so a new op requires no change in passes or tiling.
 //
 // The op's folder holds one OpTraits constant per op type. The function that adds the op passes the constant and the
 // definition to Graph::add_op, and the graph keeps both in the node. Every member of OpTraits is optional. Exception: a
@@ -33,10 +33,10 @@ struct OpTensors {
   /// gradient of an output that no op reads is 0 and has no data.
   std::vector<Tensor> input_gradients, output_gradients;
   std::vector<Tensor> parameters, parameter_gradients;  ///< parameter_gradients: empty outside training
-  /// The compute copy of each parameter (parameters.h): a copy in the type and order of OpTraits::compute_copy_format.
-  /// When the op runs, the copies equal the parameters: the update writes both, and an evaluation converts the
-  /// parameters before its first batch. If the vector is empty (as in summaries of layers, and on CPUs) or an element
-  /// has no data, the op reads `parameters`.
+  /// The compute copy of each parameter (parameters.h): a copy with the element type and memory layout of
+  /// OpTraits::compute_copy_format. When the op runs, the copies equal the parameters: the update writes both, and an
+  /// evaluation converts the parameters before its first batch. If the vector is empty (as in summaries of layers, and
+  /// on CPUs) or an element has no data, the op reads `parameters`.
   std::vector<Tensor> parameter_compute_copies = {};
   std::vector<Tensor> buffers;  ///< buffers: float32, kept from step to step
   /// [columns], float32: backward writes the column sums of input gradient 0 here. These sums are the gradient of the
@@ -75,7 +75,8 @@ struct OpContext {
 class Op {
  public:
   virtual ~Op() = default;
-  /// Enqueues outputs = f(inputs, parameters, buffers) and, in training, the change of the buffers.
+  /// Enqueues the computation outputs = f(inputs, parameters, buffers). In training, also enqueues the change of the
+  /// buffers.
   virtual void forward(Stream& stream) = 0;
   /// Enqueues the computation of input and parameter gradients, which overwrite the old gradients. Exception: an op
   /// made by OpTraits::accumulating adds its result to the gradient of input 0. The op may use the memory of its output
@@ -145,8 +146,8 @@ struct OpTraits {
   Definition (*with_addend)(const OpDefinition& op, DeviceKind device) = nullptr;
   /// Returns the definition of this op that, in training, computes its batch statistics over the batches of all ranks.
   Definition (*synchronized)(const OpDefinition& op) = nullptr;
-  /// Returns the definition of an op that, in training, uses its buffers (running statistics) in the same way as in an
-  /// evaluation, and does not change them.
+  /// Returns the definition of this op as a frozen op: in training, it uses its buffers (running statistics) in the
+  /// same way as in an evaluation, and does not change them.
   Definition (*frozen)(const OpDefinition& op) = nullptr;
 
   // Gradients of values with several readers (src/graph/passes.h). As for fusion, each function that returns a
@@ -170,15 +171,16 @@ struct OpTraits {
   /// The channel count of input 0 that the op processes fastest. It is at least the channel count of `input`. `input`:
   /// shape of input 0 without padding; `type`: element type of input 0.
   std::int64_t (*preferred_channels)(const OpDefinition& op, const Shape& input, DType type) = nullptr;
-  /// The op can produce an output with extra channels. Its input, if any, then has the same number of channels.
+  /// True: the op can produce an output with extra channels. Its input, if any, then has the same number of channels.
   bool pads_channels = false;
 
   // Memory layout, and work that an op does for another op.
   /// For a GPU: the format of the compute copy that the op reads instead of parameter number `parameter`.
   ComputeCopyFormat (*compute_copy_format)(int parameter) = nullptr;
-  /// Position, in the op's list of parameters, of the biases that the op adds last. The gradient of the bias of a
-  /// column is the sum of this column in the gradient of output 0. Nullopt: the op has no such biases. If the op that
-  /// reads output 0 computes the sums (sums_input_gradient), this parameter's gradient has no data.
+  /// Returns the index of the biases in the op's list of parameters, if the op adds biases in its last operation. The
+  /// gradient of the bias of a column is the sum of this column in the gradient of output 0. Returns nullopt if the op
+  /// has no such biases. If the op that reads output 0 computes the sums (sums_input_gradient), this parameter's
+  /// gradient has no data.
   std::optional<int> (*column_summed_parameter)(const OpDefinition& op) = nullptr;
   /// True if the op can write OpTensors::input_gradient_sums for an input 0 of this shape.
   bool (*sums_input_gradient)(DeviceKind kind, const Shape& input) = nullptr;
@@ -186,7 +188,7 @@ struct OpTraits {
   bool (*writes_step_sums)(DeviceKind kind) = nullptr;
 
   // Batch tiling on a CPU: neighbouring ops process a few samples before they continue with the next samples.
-  /// The op can process a part of the batch. Ignored if tensors of the op share memory
+  /// True: the op can process a part of the batch. Ignored if tensors of the op share memory
   /// (OpDefinition::output_shares_input, gradient_shares_output). Requirements:
   /// - The outputs and input gradients of a sample do not depend on the other samples, bit for bit.
   /// - The parameter gradients are sums over the samples.

@@ -8,13 +8,13 @@
 // The step sums follow the last gradient. They are at least step_sum_count floats, for example this rank's loss. The
 // all-reduce of the gradients includes the step sums, so that every rank gets their means over the ranks.
 //
-// ComputeCopy: a copy of a parameter in the type and order that matrix products read. The update writes the parameter
-// and the copy, so that no step converts parameters. Only GPUs have compute copies.
+// ComputeCopy: a copy of a parameter with the element type and memory layout that matrix products read. The update
+// writes the parameter and the copy, so that no step converts parameters. Only GPUs have compute copies.
 //
-// BufferStore: the tensors that no optimiser changes, for example the running statistics of batch norm. The buffers are
-// one flat float32 array on the device; each tensor starts at a multiple of 64 bytes. In training, the forward pass of
-// an op writes the op's buffers, except buffers with AcrossRanks::equal. In evaluation, the op reads them. Checkpoints
-// store them in the group /state.
+// BufferStore: the buffers of a network. Buffers are tensors that no optimiser changes, for example the running
+// statistics of batch norm. They are one flat float32 array on the device; each tensor starts at a multiple of 64
+// bytes. In training, the forward pass of an op writes the op's buffers, except buffers with AcrossRanks::equal. In
+// evaluation, the op reads them. Checkpoints store them in the group /state.
 #pragma once
 
 #include <cstdint>
@@ -36,11 +36,11 @@ struct Initializer {
   /// b).
   float value = 0.0f;
   /// If not negative, random values depend on this number instead of the variable's name. Older networks set this
-  /// number, so that their initial values did not change when names were introduced.
+  /// number, so that their initial values did not change when Carillon introduced names of variables.
   int number = -1;
-  /// For filters [height, width, in, out] with odd height and width: filter o < min(in, out) copies input channel o (1
-  /// in the middle, otherwise 0), as PyTorch's dirac_. The other filters are drawn as `kind` says. Ignored for
-  /// Kind::constant.
+  /// For filters [height, width, in, out] with odd height and width: each filter o < min(in, out) copies input channel
+  /// o: its only weight that is not 0 is a 1 in the middle of channel o, as in PyTorch's dirac_. The other filters are
+  /// drawn as `kind` says. Ignored for Kind::constant.
   bool dirac = false;
 };
 
@@ -155,7 +155,7 @@ class ParameterStore {
 
   /// [layout().total()] all variables, on the device.
   std::span<float> values() const { return array(memory_.values, 0); }
-  /// Like values(), for one slot. Errors: failed (no slot has this number).
+  /// [layout().total()] the array of one slot, on the device. Errors: failed (no slot has this number).
   std::span<float> slot(int slot) const;
   /// [layout().total() + sum_count]: the gradients, followed by the step sums. Both this function and step_sums() have
   /// this error: failed (the store has no gradients).

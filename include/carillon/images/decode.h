@@ -94,7 +94,7 @@ struct DecodedPart {
 /// Decodes the rectangle of `request` into `part`. Errors: as picture_info; data (the file is damaged).
 void decode_part(std::span<const std::uint8_t> file, const PartRequest& request, DecodedPart& part);
 
-/// Decodes the whole picture, and reads the file to its end, so that it finds all damage. Errors: as decode_part.
+/// Decodes the whole picture, and reads the file to its end, to find all damage. Errors: as decode_part.
 void decode_whole(std::span<const std::uint8_t> file, DecodedPart& whole);
 
 }  // namespace carillon

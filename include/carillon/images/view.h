@@ -94,8 +94,8 @@ void render_view(std::span<const std::uint8_t> file, const PictureView& view, Re
 // RandAugment: Cubuk, Zoph, Shlens, Le, "RandAugment: Practical automated data augmentation with a reduced search
 // space", 2020. The 14 ops, their ranges and their rounding are the same as in torchvision.transforms.RandAugment for
 // Pillow images (nearest neighbour, black fill, 31 magnitudes). Random erasing: Zhong, Zheng, Kang, Li, Yang, "Random
-// erasing data augmentation", 2017. It works as torchvision.transforms.RandomErasing with its default area (0.02 to
-// 0.33 of the image) and ratio (0.3 to 3.3).
+// erasing data augmentation", 2017. Random erasing works as torchvision.transforms.RandomErasing with its default area
+// (0.02 to 0.33 of the image) and ratio (0.3 to 3.3).
 //
 // An image is [height][width][3]: red, green, blue. These functions throw no errors.
 

@@ -83,8 +83,9 @@ struct MixingSettings {
   std::uint64_t seed = 0;
 };
 
-/// The program has a list of networks, from which users select one by its NetworkDescription::name. The first op reads
-/// the records and returns the images [batch, height, width, channels]. Summaries can show images with 1 or 3 channels.
+/// A network that a program can train. Users select it by its NetworkDescription::name from the program's list. The
+/// first op reads the records and returns the images [batch, height, width, channels]. Summaries can show images with 1
+/// or 3 channels.
 struct Network : NetworkDescription {
   // As in NetworkSettings:
   bool distort = false;
@@ -94,7 +95,7 @@ struct Network : NetworkDescription {
   /// Initial values from a file; null: none.
   std::shared_ptr<const std::vector<GivenValues>> given = {};
   std::vector<std::string> notes = {};  ///< lines that a training prints when it starts
-  WarpSettings warp = {};               ///< the first op is an image_input that warps the images
+  WarpSettings warp = {};               ///< warps the images; if set, the first op must be an image_input
   MixingSettings mixing = {};           ///< mixes the warped images; the loss mixes targets in the same way
   bool sync_batch_norm = false;         ///< in training, batch norms compute their statistics over the batches of all
                                         ///< ranks
@@ -142,11 +143,11 @@ struct BuildSettings {
 /// for training also has the target and the loss of `task`. On GPUs the passes may change intermediate values (deferred
 /// biases, padded channels), except in a graph for a summary.
 ///
-/// Errors: failed (no op reads a value; the network should warp but has no image_input; it should warp or mix but has
-/// no image-shaped input; the output size differs from Task::outputs; the loss is not a scalar), usage (sync_batch_norm
-/// or freeze_batch_norm is set but the network has no batch norm; the loss cannot mix targets).
+/// Errors: failed (no op reads a value; `warp` is set but the network has no image_input; `warp` or `mixing` is set but
+/// the network has no image-shaped input; the output size differs from Task::outputs; the loss is not a scalar), usage
+/// (sync_batch_norm or freeze_batch_norm is set but the network has no batch norm; the loss cannot mix targets).
 BuiltNetwork build_network(const Network& network, const Task& task, const BuildSettings& settings);
-/// As the overload above, for a graph without target and loss.
+/// Builds the graph as the overload above does, but without target and loss.
 BuiltNetwork build_network(const Network& network, const BuildSettings& settings);
 
 /// Number of elements of all variables together.

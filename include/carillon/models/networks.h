@@ -1,7 +1,7 @@
 // The networks that Carillon includes.
 //
-// The parameter counts are for ten classes, if the comment does not state another number. Errors: usage (the network
-// does not support the image shape; the message states what it requires).
+// The parameter counts are for ten classes, unless the comment states another number. Errors: usage (the network does
+// not support the image shape; the message states what it requires).
 #pragma once
 
 #include "carillon/models/network.h"

@@ -26,8 +26,8 @@ void require_one_kind(const Mpi& mpi, Device& device) {
   });
 }
 
-/// If ranks on one host see one GPU each, returns advice, otherwise an empty text. Call it only if no two ranks share a
-/// GPU.
+/// Returns advice if the ranks of a host see one GPU each; otherwise returns an empty text. Call it only if no two
+/// ranks share a GPU.
 std::string advice_on_hidden_gpus(std::span<const GpuPlace> gpus) {
   std::map<std::string, int> ranks;  // number of ranks on each host, by host name
   for (const GpuPlace& place : gpus) {
@@ -52,7 +52,7 @@ class SelfMemory final : public SharedHostMemory {
   std::byte* on_rank(int /*rank*/, std::byte* own) const override { return own; }
   void means_of(std::span<const float> values, const TakeMeans& take) const override {
     parallel_ranges(values.size(), elementwise_grain, [&](std::size_t begin, std::size_t end) {
-      // Large ranges instead of blocks: nothing was summed, so no block is in the cache.
+      // Passes large ranges. Blocks would have no advantage: nothing was summed, so no block is in the cache.
       take(begin, values.subspan(begin, end - begin));
     });
   }

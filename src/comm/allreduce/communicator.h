@@ -2,10 +2,10 @@
 // Control messages (options, errors, counts) use Mpi instead.
 //
 // Summation order. Every element is summed in rank order 0, 1, ..., n-1, independent of bucket sizes, so equal runs
-// give equal bits. With several hosts, each host first sums the values of its own ranks in rank order. Then these sums
-// are added in the order of each host's lowest rank. With SumOrder::tree the sum is a binary tree over the ranks
-// (core/reduction.h). NCCL chooses its own order. But with NCCL, too, all ranks get equal bits, and repeated runs on
-// the same GPUs get equal bits.
+// give equal bits. With several hosts, each host first sums the values of its own ranks in rank order. Then the sums of
+// the hosts are added, in the order of the hosts' lowest ranks. With SumOrder::tree the sum is a binary tree over the
+// ranks (core/reduction.h). NCCL chooses its own order. But with NCCL, too, all ranks get equal bits, and repeated runs
+// on the same GPUs get equal bits.
 //
 // In each step, call acquire() and write the gradients. Call start_allreduce_mean() for each bucket as soon as the
 // bucket is complete, in the same order on all ranks. Then call finish() and read the means. Errors: lost_rank if a
@@ -44,8 +44,8 @@ class Communicator {
   /// call once, before the first bucket.
   virtual void prepare(std::size_t /*largest_bucket*/) {}
 
-  /// Enqueues a wait until this rank may write to the allocated memory, which is when all peers have read the values of
-  /// the previous step.
+  /// Enqueues a wait until all peers have read the values of the previous step. After this wait, the rank may write to
+  /// the allocated memory again.
   virtual void acquire(Stream& stream) = 0;
 
   /// Enqueues the averaging of `bucket` over all ranks. The result, multiplied by result_scale(), is the mean. `bucket`
@@ -56,8 +56,8 @@ class Communicator {
   /// The optimiser applies the factor in its update pass.
   virtual float result_scale() const { return 1.0f; }
 
-  /// As start_allreduce_mean(), but never rounds to the wire format. The caller averages the loss and the control flags
-  /// with it.
+  /// Does the same as start_allreduce_mean(), but never rounds to the wire format. The caller averages the loss and the
+  /// control flags with this function.
   virtual void start_exact_allreduce_mean(std::span<float> bucket, Stream& stream) {
     start_allreduce_mean(bucket, stream);
   }
@@ -75,7 +75,7 @@ class Communicator {
   /// may be anywhere in device memory. Collective and blocking. Not allowed between acquire() and finish().
   virtual void mean(std::span<float> values) = 0;
 
-  /// Enqueues a copy of every rank's slice of `values` (reduction_slice) to all ranks, `values` may be anywhere in
+  /// Enqueues a copy of every rank's slice of `values` (reduction_slice) to all ranks. `values` may be anywhere in
   /// device memory. Collective; also allowed between acquire() and finish(). On a CPU the call blocks. On a GPU all
   /// slices must have equal lengths. The copies are bitwise, so the values may be any bits.
   virtual void all_gather(std::span<float> values, Stream& stream);
@@ -84,12 +84,13 @@ class Communicator {
   /// lives as long as the communicator. A step that averages through this memory needs neither acquire() nor finish().
   virtual SharedHostMemory* shared_host_memory() { return nullptr; }
 
-  /// True if acquire(), start_allreduce_mean(), all_gather() and finish() may be captured in a CUDA graph. Their host
-  /// code then runs once, at the capture. Such graphs must be destroyed before the communicator.
+  /// True if acquire(), start_allreduce_mean(), all_gather() and finish() may be captured in a CUDA graph. The host
+  /// code of these functions then runs only once, at the capture. Such graphs must be destroyed before the
+  /// communicator.
   virtual bool capturable() const { return false; }
 
-  /// Throws lost_rank if a peer is known to be lost. The main thread polls it while it waits for a device. If it
-  /// throws, enqueued work may be incomplete, and the results of this work are undefined.
+  /// Throws lost_rank if a peer is known to be lost. The main thread calls this function repeatedly while it waits for
+  /// a device. If this function throws, enqueued work may be incomplete, and the results of this work are undefined.
   virtual void check_peers() {}
 };
 

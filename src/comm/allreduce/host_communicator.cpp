@@ -12,7 +12,7 @@
 // The first message is sent as soon as a bucket is complete on all ranks of the host, so messages overlap with the
 // backward pass. The counters of SharedArrays:
 //   started: number of buckets with complete gradients
-//   reduced: number of buckets with the mean in this rank's own slice
+//   reduced: number of buckets for which this rank's own slice holds the mean
 //   copied: number of steps in which this rank has read all slices of the other ranks
 // A rank writes new gradients only after all ranks have copied the previous gradients (acquire).
 //
@@ -94,8 +94,8 @@ class HostCommunicator final : public Communicator {
   void broadcast(std::span<float> values, int root) override {
     const int root_host = hosts_[root];
     if (within_ && own_host() == root_host) {
-      const auto before = std::count(hosts_.begin(), hosts_.begin() + root, root_host);  // the number of root among the
-                                                                                         // ranks of its host
+      const auto before = std::count(hosts_.begin(), hosts_.begin() + root, root_host);  // the index of `root` among
+                                                                                         // the ranks of its host
       within_->broadcast(values, static_cast<int>(before));
     }
     if (!several_hosts_) return;

@@ -119,7 +119,8 @@ class NcclCommunicator final : public Communicator {
     parts_ = device_.allocate((largest_bucket + (static_cast<std::size_t>(size_) + 1) * unit) * sizeof(float));
   }
 
-  /// The compute stream waits for the means in `finish`, so later work on it may overwrite them.
+  /// No wait is necessary: `finish` lets the compute stream wait for the means, so later work on this stream may
+  /// overwrite them.
   void acquire(Stream& /*stream*/) override {}
 
   /// The result is a sum, because not all NCCL kernels can average. With SumOrder::tree, the result is a mean.

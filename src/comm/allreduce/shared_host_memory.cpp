@@ -47,7 +47,7 @@ Buffer HostMemory::allocate(std::size_t bytes) {
 
 void HostMemory::meet() {
   shared_->reach(&SharedArrays::Progress::started, ++meetings_);
-  // The name in the error is general, because a late rank may compute gradients or write a summary.
+  // The error message says "a training step", because a late rank may be computing gradients or writing a summary.
   shared_->wait_for_all(&SharedArrays::Progress::started, meetings_, "a training step");
 }
 

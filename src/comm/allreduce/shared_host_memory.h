@@ -28,7 +28,8 @@ class SharedArrays;
 /// Receives the means of the elements from `first` on. `means` is valid during the call only.
 using TakeMeans = std::function<void(std::size_t first, std::span<const float> means)>;
 
-/// An *own array* of a rank is an array in the memory of Communicator::allocate. It has the same offset on all ranks.
+/// An *own array* of a rank is an array in the memory that Communicator::allocate returned to this rank. The array has
+/// the same offset in this memory on all ranks.
 class SharedHostMemory {
  public:
   virtual ~SharedHostMemory() = default;
@@ -39,8 +40,8 @@ class SharedHostMemory {
   /// Errors: lost_rank if the communicator's limit passes first.
   virtual void meet() = 0;
   /// Like meet(), but does not wait for ranks with a process that has ended since the previous meeting. The lowest live
-  /// rank calls finish(rank) for each ended rank and counts it as arrived. If the process of the lowest live rank ends
-  /// during `finish`, the next live rank repeats the call.
+  /// rank calls finish(rank) for each ended rank and counts the ended rank as arrived. If the process of the lowest
+  /// live rank ends during `finish`, the next live rank repeats the call.
   virtual void meet_after_update(const std::function<void(int rank)>& finish) = 0;
   /// size() is the number of ranks on this host. rank() is the index of this rank among them.
   virtual int rank() const = 0;
@@ -60,8 +61,8 @@ class SharedHostMemory {
   virtual void gather(std::span<float> values) const = 0;
 };
 
-/// Makes the SharedHostMemory of a run on one host. `host`: the ranks of a run on one host. `own`: the own arrays of
-/// the communicator, null until they are allocated. `host` and `own` outlive the result. `factor` multiplies the sums.
+/// Makes the SharedHostMemory of a run on one host. `host`: all ranks of the run. `own`: the own arrays of the
+/// communicator, null until they are allocated. `host` and `own` outlive the result. `factor` multiplies the sums.
 std::unique_ptr<SharedHostMemory> make_shared_host_memory(const Members& host, const std::unique_ptr<SharedArrays>& own,
                                                           SumOrder order, float factor);
 

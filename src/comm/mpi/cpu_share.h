@@ -24,8 +24,8 @@ struct CpuShare {
 /// Unbound ranks divide the host's usable CPUs. Ranks with mpirun's default binding count as unbound, because this
 /// binding leaves cores idle. Binds the calling thread and all threads that this thread starts later. Sets the number
 /// of OpenMP threads: one per physical core of this rank. If the control group has a CPU quota, the ranks divide the
-/// quota, and this number is not larger than the rank's part of the quota. `requested_threads` > 0 overrides this
-/// number. Collective.
+/// quota, and a rank has at most as many threads as its part of the quota. `requested_threads` > 0 overrides the number
+/// of threads. Collective.
 CpuShare take_cpu_share(const Mpi& mpi, int requested_threads);
 
 /// Returns the part of `cpus` for process number `index` of `count` processes. The part is contiguous and has at least

@@ -80,7 +80,7 @@ void leave_launcher() {
     if (belongs_to_launcher(name)) names.emplace_back(name);
   }
   for (const std::string& name : names) unsetenv(name.c_str());
-  // If only this variable were set, Open MPI's MPI_Init would search for the nodes of a Slurm step.
+  // If SLURM_NODELIST were set without a job ID, Open MPI's MPI_Init would search for the nodes of a Slurm step.
   if (!is_set("SLURM_JOBID") && !is_set("SLURM_JOB_ID")) unsetenv("SLURM_NODELIST");
 }
 

@@ -8,8 +8,8 @@
 
 namespace carillon {
 
-/// Returns the environment variable that shows that mpirun, srun or another launcher of MPI programs started this
-/// process. Returns an empty text if there is none. The shell of `srun --pty` does not count.
+/// If mpirun, srun or another launcher of MPI programs started this process, returns the environment variable that
+/// shows this. Otherwise returns an empty text. The shell of `srun --pty` does not count.
 std::string launcher_variable();
 
 /// The processes that the launcher started.

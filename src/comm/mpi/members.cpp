@@ -25,7 +25,7 @@ std::vector<int> own_ranks(MPI_Comm comm) {
   return ranks;
 }
 
-/// Calls call(begin, bytes) for pieces that fit MPI's int counts. Calls it at least once, so an empty message also
+/// Calls call(begin, bytes) for pieces that fit MPI's int counts. Calls `call` at least once: an empty message also
 /// tells the receiver that the sender has arrived.
 template <typename Call>
 void in_pieces(std::size_t bytes, const Call& call) {

@@ -31,11 +31,11 @@ void progress_mpi();
 std::string rank_list(std::vector<int> ranks);
 
 /// A wait for other ranks. The wait polls `spins` times, then yields the core between polls, because there may be more
-/// ranks than cores. After that, every 16th poll makes MPI progress It also reads the clock if there is a limit or an
-/// observer. If the condition already holds, the wait needs only one poll.
+/// ranks than cores. After that, every 16th poll makes MPI progress. If there is a limit or an observer, this poll also
+/// reads the clock. If all ranks have already arrived, the wait needs only one poll.
 class BoundedWait {
  public:
-  /// `ranks`: [members] the rank number that error messages use.
+  /// `ranks`: for each member, the rank number that error messages use.
   BoundedWait(WaitLimit limit, std::vector<int> ranks) : limit_(limit), ranks_(std::move(ranks)) {}
 
   WaitLimit limit() const { return limit_; }
@@ -123,13 +123,14 @@ struct Mpi::Ranks {
   Members all, local;
 };
 
-/// Messages between members. Several messages can be in flight at the same time, and one wait ends all of them.
+/// Messages between members. Several messages can be in flight at the same time, and one call of `wait` waits for all
+/// of them.
 ///
 /// Messages have no tags: a member receives the messages of another member in the order in which they were sent.
 /// Therefore all members must start the same exchanges in the same order.
 class PointToPoint {
  public:
-  /// `members` outlive the exchange.
+  /// `members` outlive this object.
   explicit PointToPoint(const Members& members) : members_(members) {}
   PointToPoint(const PointToPoint&) = delete;
   PointToPoint& operator=(const PointToPoint&) = delete;
@@ -158,8 +159,8 @@ class PointToPoint {
   std::vector<Message> messages_;
 };
 
-/// Gathers the `mine` of every member into `all`, in the order of the ranks. `mine` has the same size on all members.
-/// Collective.
+/// Gathers the bytes `mine` of every member into `all`, in the order of the ranks. `mine` has the same size on all
+/// members. Collective.
 void gather_bytes(const Members& members, std::span<const std::byte> mine, std::span<std::byte> all,
                   std::string_view operation);
 /// [members] The text of each member. Collective.

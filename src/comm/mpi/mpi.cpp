@@ -36,8 +36,8 @@ std::vector<int> lowest_ranks_on_hosts(int rank, int size) {
   return all;
 }
 
-/// [ranks] The host number of each rank. `lowest_ranks`: as lowest_ranks_on_hosts; these ranks, in ascending order,
-/// belong to hosts 0, 1, ...
+/// [ranks] The host number of each rank. `lowest_ranks`: the result of lowest_ranks_on_hosts. The host with the
+/// smallest of these ranks is host 0, the next is host 1, and so on.
 std::vector<int> numbered_hosts(const std::vector<int>& lowest_ranks) {
   std::vector<int> distinct = lowest_ranks;
   std::sort(distinct.begin(), distinct.end());

@@ -83,16 +83,16 @@ class Mpi {
   std::vector<std::string> local_all_gather(std::string_view text) const;
   /// Copies the bytes of `root` to all ranks. `bytes` must have the same length on all ranks.
   void broadcast(std::span<std::byte> bytes, int root) const;
-  /// Sends `own` to rank `to` and returns the bytes that rank `from` sent. For each rank, exactly one rank must name it
-  /// as `to`, and exactly one rank as `from`. Collective.
+  /// Sends `own` to rank `to` and returns the bytes that rank `from` sent. Each rank must be the `to` of exactly one
+  /// rank, and the `from` of exactly one rank. Collective.
   std::vector<std::byte> sendrecv(std::span<const std::byte> own, int to, int from) const;
   /// Replaces each value by its sum over all ranks. `values` must have the same length on all ranks.
   void sum(std::span<std::int64_t> values) const;
   void barrier() const;
 
-  /// Runs `part` on every rank; `part` must not make collective calls. If it throws on some ranks, the lowest of these
-  /// ranks throws SharedError and all other ranks throw PeerFailed. So if all ranks find the same error, it is printed
-  /// only once, and no rank waits for a rank that has exited. Collective.
+  /// Runs `part` on every rank; `part` must not make collective calls. If `part` throws on some ranks, the lowest of
+  /// these ranks throws SharedError and all other ranks throw PeerFailed. So if all ranks find the same error, it is
+  /// printed only once, and no rank waits for a rank that has exited. Collective.
   void run_on_all(const std::function<void()>& part) const;
 
   /// Terminates all ranks with `code` (MPI_Abort).
@@ -109,7 +109,8 @@ class Mpi {
   std::unique_ptr<Ranks> ranks_;
 };
 
-/// Returns the name and version of MPI, "Open MPI 4.1.4". In builds with CUDA, also those of NCCL.
+/// Returns the name and version of MPI, "Open MPI 4.1.4". In builds with CUDA, also returns the name and version of
+/// NCCL.
 std::vector<std::string> comm_libraries();
 
 }  // namespace carillon

@@ -24,7 +24,7 @@ bool is_step_phase(int phase);
 class Stillness {
  public:
   explicit Stillness(double max_gap) : max_gap_(max_gap) {}
-  /// Returns the seconds since `sign` last changed. `time`: the present table_time.
+  /// Returns the seconds since the counter last changed. `sign`: its present value; `time`: the present table_time.
   double seconds(std::uint64_t sign, double time);
 
  private:
@@ -34,7 +34,7 @@ class Stillness {
 
 class HeartbeatTable {
  public:
-  /// Each rank writes only its own entry. Exception: `ended_by` and `is_saved` of entry 0.
+  /// Each rank writes only its own entry. Exception: every rank may write `ended_by` and `is_saved` of entry 0.
   struct Entry {
     std::atomic<std::uint64_t> signs{0};  ///< number of heartbeats (StallDetector)
     std::atomic<double> since{0.0};       ///< start of the phase (table_time)
@@ -71,8 +71,8 @@ class HeartbeatTable {
   /// True if this rank is in a phase that is part of each step.
   bool is_in_step() const { return is_step_phase(own().phase); }
 
-  /// Returns true only for the first caller on this host. That rank must save what it can, print the reason and end the
-  /// run.
+  /// Returns true only for the first caller on this host. The first caller must save what it can, print the reason and
+  /// end the run.
   bool is_first_to_end() const;
   bool run_ends() const { return entry(0).ended_by >= 0; }
   bool is_ended_by_this_member() const { return entry(0).ended_by == own_member(); }

@@ -24,7 +24,7 @@ constexpr double min_end_seconds = 60.0, max_end_seconds = 600.0;
 /// of MPI.
 constexpr double hanging_seconds = 0.5;
 
-/// For this number of seconds, a rank waits for each lower rank of its host to end the run first.
+/// The time, in seconds, that a rank gives each lower rank of its host to end the run first.
 constexpr double seconds_per_lower_rank = 0.5;
 
 [[noreturn]] void exit_process(int code = static_cast<int>(ExitCode::lost_rank)) { std::_Exit(code); }
@@ -52,7 +52,7 @@ void RunEnd::follow() const {
 
 void RunEnd::still_waiting(std::string_view operation, std::span<const int> ranks, double seconds) {
   if (follow_failed_rank()) return;
-  // If this rank does not wait for the ended rank, the ranks may still complete the update.
+  // Ignores ended ranks for which this rank does not wait, because the other ranks may still complete the update.
   const std::optional<int> ended = ended_among(ranks);
   if (!ended && !should_save_alone(seconds)) return;
   if (save_before_exit_.is_updating && save_before_exit_.is_updating()) return;
@@ -121,7 +121,8 @@ std::optional<int> RunEnd::ended_among(std::span<const int> ranks) const {
 }
 
 bool RunEnd::should_save_alone(double seconds) const {
-  // Outside of steps, other ranks may be saving or evaluating, for example because a signal asked the run to stop.
+  // A rank saves alone only within a step. Outside of steps, other ranks may be saving or evaluating, for example
+  // because a signal asked the run to stop.
   const bool several_hosts = table_.size() < mpi_.size();
   return several_hosts && table_.is_in_step() && settings_.should_save_alone && settings_.should_save_alone(seconds) &&
          table_.is_lowest();

@@ -45,9 +45,9 @@ class RunEnd {
   void save_before_exit(SaveBeforeExit save);
 
   // The main thread calls the next two functions about ten times a second in each wait.
-  /// Acts if another rank ends the run. As long as the process of that rank runs, this function returns. After that
-  /// process has ended, this function exits, except if no rank has saved a checkpoint by then. In this case the rank
-  /// with the lowest number saves and exits, and on the other ranks this function returns.
+  /// Acts if another rank ends the run. While the process of that rank runs, this function does nothing. After that
+  /// process has ended and a rank has saved a checkpoint, this function exits. If no rank has saved a checkpoint by
+  /// then, the lowest rank saves and exits, and the function returns on the other ranks.
   void follow() const;
   /// Ends the run if one of `ranks` is on this host and has ended, or if the launcher ends the run. Errors: lost_rank
   /// (only without StallDetectorSettings::print).
@@ -63,8 +63,9 @@ class RunEnd {
   /// `follow`. If this rank ends the run, first prints its line. After a time limit, exits even if the save has not
   /// ended, for example because a file system hangs.
   void follow_on_second_thread();
-  /// Ends the run as `still_waiting` does, for a main thread that cannot check the other ranks itself, because it
-  /// computes or because its MPI call does not return. `still`: seconds since the last heartbeat of the main thread.
+  /// Ends the run like `still_waiting`, if the main thread cannot check the other ranks itself. This is the case while
+  /// the main thread computes, or if its MPI call does not return. `still`: seconds since the last heartbeat of the
+  /// main thread.
   void look_on_second_thread(double still);
 
   /// "waited 61 s for ranks 1 and 2 on n2 in averaging"

@@ -210,7 +210,7 @@ void StallDetector::still_waiting(std::string_view operation, std::span<const in
     run_end_.end(fmt::format("{}{}; this rank has waited for {} in {} for {:.0f} s", table_->stall_text(member),
                              data_of(member), waited_for, operation, seconds));
   }
-  // A rank of this host may have caused this, or may know the cause.
+  // If the wait is for a rank of this host, that rank may have caused the stall, or may know the cause.
   if (std::ranges::any_of(ranks, [&](int rank) { return table_->member(rank).has_value(); })) return;
   const double waited = looks_->of_own_wait.seconds(looks_->waits, time);
   const double allowed = 1.5 * longest_share(phase_of_others_) * settings_.stall_seconds;

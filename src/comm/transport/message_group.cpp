@@ -115,8 +115,8 @@ class MessageGroup final : public Group {
     return others;
   }
 
-  /// A reduce-scatter in progress. Its memory holds [values.size()] outgoing elements, only if messages are rounded,
-  /// and then [ranks][slice] incoming elements.
+  /// A reduce-scatter in progress. If messages are rounded, its memory starts with [values.size()] outgoing elements.
+  /// The [ranks][slice] incoming elements follow.
   class ReduceScatter final : public Pending {
    public:
     ReduceScatter(MessageGroup& group, std::span<float> values)

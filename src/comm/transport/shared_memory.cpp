@@ -85,8 +85,8 @@ SharedFile create_file(const std::string& directory, std::size_t bytes, int memb
 }
 
 Descriptor open_file(const std::string& path, const std::string& target) {
-  // In another PID namespace, the same number belongs to another process. Opening a file of that process may block or
-  // have side effects.
+  // In another PID namespace, the same process ID belongs to another process. Opening a file of that process may block
+  // or have side effects.
   if (!target.empty() && target_of(path) != target) {
     fail(ExitCode::io, "{} is not rank 0's memory file: another PID namespace?", path);
   }
@@ -157,7 +157,7 @@ void* map_file(const Members& members, std::span<const std::size_t> offsets, con
   return nullptr;
 }
 
-/// Prints the warning once per process, because a run has several segments.
+/// Prints the warning only once per process: a run has several segments, and each would print it.
 void warn_of_place(const std::string& place, const std::vector<std::string>& reasons) {
   static bool has_warned = false;
   if (std::exchange(has_warned, true)) return;
@@ -165,7 +165,8 @@ void warn_of_place(const std::string& place, const std::vector<std::string>& rea
                                         place, fmt::join(reasons, "; ")));
 }
 
-/// Throws errors that all ranks share (SharedError, PeerFailed). Does so only if all ranks of the run are members.
+/// If all ranks of the run are members, throws errors that all ranks share (SharedError, PeerFailed). Otherwise throws
+/// an ordinary Error.
 [[noreturn]] void fail_on_all(const Members& members, const std::string& message) {
   int ranks = 0;
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");

@@ -7,9 +7,9 @@
 // because Open MPI creates its file there. The /dev/shm of a Docker container has 64 MiB by default, and the messages
 // of Open MPI and NCCL also need room there.
 //
-// If a member cannot open the memory file, for example because it has another PID namespace than member 0, the members
-// share a file in a directory with room. The blocks of this file are allocated when it is created. Otherwise a later
-// write to a full file system would raise SIGBUS and end the rank.
+// If a member cannot open the memory file, for example because it is in a different PID namespace from member 0, the
+// members share a file in a directory with room. The blocks of this file are allocated when it is created. Otherwise a
+// later write to a full file system would raise SIGBUS and end the rank.
 #pragma once
 
 #include <atomic>
@@ -60,7 +60,8 @@ std::string try_shared_segment(const Mpi& mpi, std::size_t bytes);
 /// One array per member, and the progress of the members in their common work.
 class SharedArrays {
  public:
-  /// Progress counters of a member, each in its own cache line. The user of the class defines what the counters count.
+  /// Progress counters of a member, each in its own cache line. The code that uses SharedArrays defines what the
+  /// counters count.
   struct alignas(64) Progress {
     std::atomic<std::uint64_t> started{0};
     alignas(64) std::atomic<std::uint64_t> reduced{0};
@@ -69,8 +70,8 @@ class SharedArrays {
   using Counter = std::atomic<std::uint64_t> Progress::*;
   static constexpr int wait_spins = 4096;  ///< number of times that a wait polls before it yields the core
 
-  /// Allocates a zeroed array of `bytes` for this member; sizes may differ between members. `members` outlive this.
-  /// Collective. Errors: as SharedSegment.
+  /// Allocates a zeroed array of `bytes` for this member; sizes may differ between members. `members` outlive this
+  /// object. Collective. Errors: as SharedSegment.
   SharedArrays(const Members& members, std::size_t bytes);
   SharedArrays(const SharedArrays&) = delete;
   SharedArrays& operator=(const SharedArrays&) = delete;
@@ -87,8 +88,8 @@ class SharedArrays {
   bool have_all_reached(Counter counter, std::uint64_t goal) const;
   /// Returns the members that have not reached `goal`.
   std::vector<int> missing(Counter counter, std::uint64_t goal) const;
-  /// As `reach`, but sets the counter of another member. Call it after the process of that member has ended. Only one
-  /// member at a time may call it.
+  /// Does the same as `reach` for the counter of another member. Call it after the process of that member has ended.
+  /// Only one member at a time may call it.
   void reach_for(int rank, Counter counter, std::uint64_t value) {
     (progress_[rank]->*counter).store(value, std::memory_order_release);
   }

@@ -1,8 +1,9 @@
-// The StepDriver of a GPU. The first steps launch each kernel, which loads the kernels. Later, one step and one block
-// of steps are captured as CUDA graphs when they are first needed, and then replayed.
+// The StepDriver of a GPU. In the first steps, the driver launches each kernel separately, so that CUDA loads the
+// kernels. Later, the driver captures one step and one block of steps as CUDA graphs when it first needs them, and then
+// replays the graphs.
 //
 // All ranks enqueue and flush the same steps, so they capture at the same step. NCCL requires that all ranks capture
-// its calls together.
+// the calls of NCCL together.
 #include <deque>
 #include <exception>
 #include <utility>
@@ -64,7 +65,8 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
     under_way_.back().record(compute);
   }
 
-  /// Ignores errors, because other calls report them. If a peer is lost, check_peers ends the work that waits for it.
+  /// Ignores errors, because other calls report them. If a peer is lost, check_peers ends the work that waits for this
+  /// peer.
   void drain(const CudaStream& stream) const {
     poll_until([&] { return cudaStreamQuery(stream.get()) != cudaErrorNotReady; },
                [this] {
@@ -85,7 +87,7 @@ class CudaStepDriver final : public StepDriver, private StepEngine {
 
   void replay(std::uint32_t count) {
     const cudaStream_t stream = device_.compute_stream().get();
-    if (!one_step_) one_step_ = captured(1);  // also needed for blocks: captured_nodes lists its nodes
+    if (!one_step_) one_step_ = captured(1);  // also if only blocks run: captured_nodes lists its nodes
     if (count == form_.block && count > 1) {
       if (!block_) block_ = captured(form_.block);
       check_cuda(cudaGraphLaunch(block_.get(), stream));

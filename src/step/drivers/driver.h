@@ -32,8 +32,8 @@ namespace carillon {
 ///   update      the update of the variables, unless the mean loss is not finite
 ///
 /// With MeanGradients::readable, every rank has the mean gradients after the part `means`, and no variable changes
-/// before the part `update`. With other MeanGradients, the update strategy may already update variables in the first
-/// two parts.
+/// before the part `update`. With MeanGradients::update_only, the update strategy may already update variables in the
+/// first two parts.
 class TrainingStep {
  public:
   /// All arguments outlive the step.
@@ -41,10 +41,10 @@ class TrainingStep {
       : source_(source), update_(update), lookahead_(lookahead) {}
 
   const ParameterStore& parameters() const { return update_.parameters(); }
-  /// As UpdateStrategy::gradient_norm.
+  /// See UpdateStrategy::gradient_norm.
   std::optional<double> gradient_norm() const { return update_.gradient_norm(); }
 
-  /// Enqueues the part `gradients`. `gradients`: the same on all ranks. `gradient_complete`: as
+  /// Enqueues the part `gradients`. The argument `gradients` must be the same on all ranks. `gradient_complete`: as
   /// StepRequest::gradient_complete.
   void enqueue_gradients(MeanGradients gradients, const std::function<void(int parameter)>& gradient_complete = {}) {
     update_.begin_step(gradients);
@@ -78,8 +78,8 @@ struct StepResult {
   bool sync_requested = false;  ///< true: a rank requested a synchronisation
   /// On a CPU: seconds that TrainingStep::enqueue_means takes after this rank's backward pass. On a GPU: 0.
   double reduce_seconds = 0.0;
-  /// Estimated time at which the step ended. If the host learns of the end of several steps at the same time, it
-  /// estimates equal distances between their times.
+  /// Estimated time at which the step ended. If the host learns at the same time that several steps have ended, it
+  /// assumes that these steps took equally long.
   std::chrono::steady_clock::time_point finished;
 };
 
@@ -112,7 +112,7 @@ class StepDriver {
 std::uint32_t input_stage_slots(DeviceKind device, std::size_t batch_size, std::size_t image_bytes,
                                 std::uint32_t passes = 1);
 
-/// The parts that a driver runs. The parts outlive the driver.
+/// The objects that a driver uses. They outlive the driver.
 struct DrivenTower {
   Device& device;
   Communicator& communicator;
@@ -122,7 +122,7 @@ struct DrivenTower {
 
 /// Makes the driver of a device. `capture`: replay captured steps, if device and communicator can do this.
 std::unique_ptr<StepDriver> make_step_driver(const DrivenTower& tower, const InputStageSpec& form, bool capture);
-/// As make_step_driver, for a GPU. CUDA builds only (cuda_driver.cpp).
+/// Does the same as make_step_driver for a GPU. CUDA builds only (cuda_driver.cpp).
 std::unique_ptr<StepDriver> make_cuda_step_driver(const DrivenTower& tower, const InputStageSpec& form, bool capture);
 
 // StepQueue, for the driver of a GPU.
@@ -169,7 +169,7 @@ class StepQueue {
   void push(const StepRequest& request, bool at_once);
   /// Launches all steps that are not yet launched.
   void flush() { launch_pushed({}); }
-  /// As StepDriver::next_result. Results::due keeps up to `blocks - 1` blocks in flight.
+  /// Does the same as StepDriver::next_result. Results::due keeps up to `blocks - 1` blocks in flight.
   std::optional<StepResult> next_result(Results wanted);
 
  private:
@@ -187,7 +187,7 @@ class StepQueue {
   StepEngine& engine_;
   StepRingForm form_;
   /// The numbers of steps that have been pushed, launched and completed. Each number is also the index of the next step
-  /// in this state.
+  /// that will be pushed, launched or completed.
   std::uint64_t pushed_ = 0, launched_ = 0, completed_ = 0;
   std::deque<std::int64_t> numbers_;  ///< StepRequest::step of all steps that are not completed
   std::deque<Launch> launches_;       ///< launches in flight, oldest first

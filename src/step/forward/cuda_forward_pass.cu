@@ -3,9 +3,9 @@
 // Batches use the slots of a ring in turn. A block of batches is uploaded, computed and downloaded together, so that
 // the host waits only once per block. The ring has two blocks: the host fills one while the GPU computes the other. A
 // block never crosses the middle or the end of the ring, so that one copy moves a whole block. The first and the last
-// block of an evaluation may be smaller. The first batch launches each kernel, which loads the kernels. Then the pass
-// of one batch, with all its views, is captured as a CUDA graph and replayed. The graph stays valid between
-// evaluations, because the addresses of the variables do not change.
+// block of an evaluation may be smaller. For the first batch, the host launches each kernel separately, so that CUDA
+// loads the kernels. Then the host captures the pass of one batch, with all its views, as a CUDA graph, and replays the
+// graph. The graph stays valid between evaluations, because the addresses of the variables do not change.
 #include <algorithm>
 #include <bit>
 #include <cstdint>

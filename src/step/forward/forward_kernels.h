@@ -20,8 +20,8 @@ namespace carillon {
 //   output = 1/4 (z(x) + z(mirror x)) + 1/8 (z(up) + z(mirror up)) + 1/8 (z(down) + z(mirror down))
 //
 // z: the network's output. up, down: the image shifted diagonally, by one row and one column, in the two opposite
-// directions. Reflection fills the edges that the shift opens; it does not repeat the outermost row and column. Source:
-// level 2 of Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024.
+// directions. Reflection fills the row and the column that the shift leaves empty; it does not repeat the outermost row
+// and column. Source: level 2 of Jordan, "94% on CIFAR-10 in 3.29 seconds on a single GPU", 2024.
 
 struct ImageView {
   std::int64_t shift = 0;  ///< -1, 0 or 1: pixel (y, x) shows pixel (y + shift, x + shift) of the image
@@ -44,8 +44,8 @@ struct ViewMap {
         shift(static_cast<std::int32_t>(view.shift)),
         mirrored(view.mirrored) {}
 
-  /// Returns the row of the image that row y of the view shows. For a column x, returns the column of the image that it
-  /// shows.
+  /// row(y): the row of the image that row y of the view shows. column(x): the column of the image that column x of the
+  /// view shows.
   CARILLON_HOST_DEVICE std::int32_t row(std::int32_t y) const { return reflected(y + shift, height); }
   CARILLON_HOST_DEVICE std::int32_t column(std::int32_t x) const {
     return reflected((mirrored ? width - 1 - x : x) + shift, width);

@@ -23,13 +23,13 @@ struct ForwardSettings {
   ImageShape image;                  ///< image shape of a record
   bool averages_views = false;       ///< the outputs of an image are the mean over augmented_views (forward_kernels.h)
   bool capture = true;               ///< replay captured passes, if the device can do this
-  const Dataset* dataset = nullptr;  ///< this and the next two members: as in InputStageSpec
+  const Dataset* dataset = nullptr;  ///< this and the next two members are the same as in InputStageSpec
   RecordRange kept = {};
   std::size_t max_kept_bytes = 0;
 };
 
 /// The objects that a forward pass uses without owning them. On a GPU, ops read the compute copies of the parameters,
-/// if the store has any: copies in the type and order that matrix products read.
+/// if the store has any: copies with the element type and memory layout that matrix products read.
 struct ForwardContext {
   const BuiltNetwork& built;  ///< built for evaluation
   Device& device;
@@ -40,7 +40,7 @@ struct ForwardContext {
 class ForwardPass {
  public:
   virtual ~ForwardPass() = default;
-  /// As InputStage::keeps_records.
+  /// See InputStage::keeps_records.
   virtual bool keeps_records() const = 0;
   /// Adds a batch of Graph::batch_size() samples. The caller may release the batch when the call returns. Before the
   /// call, take all outputs that are due.
@@ -53,7 +53,7 @@ class ForwardPass {
 };
 
 std::unique_ptr<ForwardPass> make_forward_pass(const ForwardContext& context, const ForwardSettings& settings);
-/// As make_forward_pass, for a GPU. CUDA builds only (cuda_forward_pass.cu).
+/// Does the same as make_forward_pass for a GPU. CUDA builds only (cuda_forward_pass.cu).
 std::unique_ptr<ForwardPass> make_cuda_forward_pass(const ForwardContext& context, const ForwardSettings& settings);
 
 }  // namespace carillon

@@ -117,8 +117,8 @@ class MicroBatches final : public GradientSource {
   SumTree sum_;
 };
 
-/// As MicroBatches, for a GPU. CUDA builds only (cuda_micro_batches.cu). Errors: failed (a buffer has
-/// AcrossRanks::first).
+/// Makes a source that works like MicroBatches, but on a GPU. CUDA builds only (cuda_micro_batches.cu). Errors: failed
+/// (a buffer has AcrossRanks::first).
 std::unique_ptr<GradientSource> make_cuda_micro_batches(const GradientSourceContext& context,
                                                         const MicroBatchForm& form);
 

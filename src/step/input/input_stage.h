@@ -72,7 +72,7 @@ class InputStage {
 };
 
 std::unique_ptr<InputStage> make_input_stage(Device& device, const InputStageSpec& form);
-/// As make_input_stage, for a GPU. CUDA builds only (cuda_input_stage.cpp).
+/// Does the same as make_input_stage for a GPU. CUDA builds only (cuda_input_stage.cpp).
 std::unique_ptr<InputStage> make_cuda_input_stage(Device& device, const InputStageSpec& form);
 
 }  // namespace carillon

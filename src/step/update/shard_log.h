@@ -6,10 +6,10 @@
 //
 //   copy slots -> open block -> update slots and values -> mark block
 //
-// If a block is neither marked nor open, its slots are still old. If a block is open and not marked, its old slots are
-// restored from the log. Every other rank has the old values of the shard in its own memory until it gathers the new
-// values. The gradients of a rank are in shared memory, so they outlive its process. Therefore another rank can repeat
-// the update of each block that is not marked.
+// If a block is neither marked nor open, its slots still have the values from before the update. If a block is open and
+// not marked, its old slots are restored from the log. Every other rank has the old values of the shard in its own
+// memory until it gathers the new values. The gradients of a rank are in shared memory, so they outlive its process.
+// Therefore another rank can repeat the update of each block that is not marked.
 #pragma once
 
 #include <atomic>
@@ -65,7 +65,7 @@ class ShardLog {
     int owner;
     std::size_t number;  ///< number of the block in the owner's shard
   };
-  /// The header of a thread's log. Copies of one block of each slot follow it.
+  /// The header of a thread's log. After the header follow copies of one block of each slot.
   struct alignas(64) ThreadLog {
     std::atomic<std::uint64_t> open{0};  ///< tag of the open block
   };

@@ -123,8 +123,8 @@ void ShardedUpdate::broadcast_from_first() {
 }
 
 void ShardedUpdate::begin_step(MeanGradients gradients) {
-  // The clip factor of each variable depends on the gradients of all variables. Therefore, if there is only one rank,
-  // it keeps all gradients until the end of the backward pass.
+  // The clip factor of each variable depends on the gradients of all variables. Therefore a rank that is alone keeps
+  // all gradients until the end of the backward pass.
   gradients_ = one_rank_ && clips_ ? MeanGradients::readable : gradients;
   allowed_.reset();
 }

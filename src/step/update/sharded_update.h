@@ -32,10 +32,10 @@ namespace carillon {
 /// Computes the norm of a step's gradient for --clip-norm, for ranks that share a host's memory.
 ///
 ///   every rank   means of the gradients in its blocks -> sum of the squared means of each block -> publish the sums
-///                -> (the ranks meet) -> add the sums of the blocks of all ranks; the norm is the root
+///                -> (the ranks meet) -> add the sums of the blocks of all ranks; the norm is the square root
 ///
 /// The blocks divide the whole flat array (GradientNorm) and do not depend on the shards, so the norm has the same bits
-/// at any number of ranks. The blocks of a rank are not the same elements as its shard.
+/// at any number of ranks. A rank's norm blocks and its shard contain different elements.
 class ShardNorm {
  public:
   /// Bytes that each rank needs to publish its sums, a multiple of 64. `count`: elements of the flat arrays.

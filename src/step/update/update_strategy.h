@@ -15,8 +15,8 @@
 //   (an observer may read mean gradients and old variables after begin_step(MeanGradients::readable))
 //   enqueue_update                   then the variables are updated, if step_end() allows it
 //
-// A strategy may average and update earlier: it may update all variables in enqueue_means, or each variable in its
-// gradient_complete. A strategy must not do this if the mean gradients must be readable.
+// A strategy may average and update earlier: it may update all variables in enqueue_means, or each variable in the
+// gradient_complete call of this variable. A strategy must not do this if the mean gradients must be readable.
 //
 // To add a strategy, write one file: implement this interface and a factory of the type MakeUpdateStrategy, and pass
 // the factory as TowerSettings::make_update. For example, tests/step/custom_update_mpi_test.cpp shards slots over ranks
@@ -47,7 +47,8 @@
 
 namespace carillon {
 
-/// Lets another thread stop the steps of a rank between two updates, so that this thread can save the rank's variables.
+/// Lets another thread stop the steps of a rank between two updates, so that the other thread can save the rank's
+/// variables.
 class UpdateGate {
  public:
   /// The thread that takes steps calls this before it changes variables, slots or saved buffers, and before it allows
@@ -90,7 +91,7 @@ class UpdateStrategy : public GradientSink {
   /// Variables, gradients and step sums of this rank. To access the slots, call `slot`.
   virtual const ParameterStore& parameters() const = 0;
   /// Slot number `slot` of optimizer_slots, with the layout of `parameters`, in the device's memory. Write it only
-  /// before broadcast_from_first. Read it only after `synchronize`, until the next step. A strategy that shards its
+  /// before broadcast_from_first. Read it only between `synchronize` and the next step. A strategy that shards its
   /// slots may allocate the whole array for only these two periods. Replicated slots are always readable.
   virtual std::span<float> slot(int slot) const = 0;
   /// True if every rank has equal slots in its own memory. If false, only rank 0 may write slots.
@@ -108,7 +109,8 @@ class UpdateStrategy : public GradientSink {
   virtual void enqueue_means() = 0;
   /// Returns the averaged step sums and their scale. Call it after enqueue_means.
   virtual const StepEnd& step_end() const = 0;
-  /// Enqueues the update, if it is not yet enqueued. On a GPU it contains the step's last kernel (finish_block).
+  /// Enqueues the update, if it is not yet enqueued. On a GPU, the update contains the step's last kernel
+  /// (finish_block).
   virtual void enqueue_update() = 0;
   /// Returns the norm of the last step's mean gradient before clipping. It is equal on all ranks. It has a value only
   /// on a CPU with OptimizerSettings::clip_norm, and only if the last step updated the variables.
@@ -128,8 +130,8 @@ struct UpdateContext {
   const StepInputs& inputs;  ///< has the scalars of each step (StepInputs::scalars, StepHeader)
   std::size_t step_sums = step_sum_count;
   std::size_t bucket_bytes = 0;  ///< bytes per bucket of gradients; 0: default (bucket_bytes_on)
-  UpdateGate* gate = nullptr;    ///< a CPU strategy enters it before each update, and the user of the strategy leaves
-                                 ///< it; may be null
+  UpdateGate* gate = nullptr;    ///< a CPU strategy enters the gate before each update, and the code that uses the
+                                 ///< strategy leaves the gate; may be null
 };
 
 /// Collective. Errors: as make_optimizer.
@@ -151,7 +153,7 @@ std::size_t shared_bytes(std::size_t parameter_count, const OptimizerSettings& o
 //   enqueue_means       waits for all buckets
 //   enqueue_update      Optimizer::apply
 
-/// As make_optimizer.
+/// A function with the contract of make_optimizer.
 using MakeOptimizer =
     std::function<std::unique_ptr<Optimizer>(const OptimizerSettings& settings, const ParameterStore& parameters,
                                              Device& device, const StepInputs& inputs, Arithmetic arithmetic)>;

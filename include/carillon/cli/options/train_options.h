@@ -44,15 +44,15 @@ struct DataOptions {
   /// evaluation.
   std::int64_t eval_every = 0;
   /// Records per batch of an evaluation on CPUs; an evaluation on a GPU uses at least this number. Not an option. The
-  /// number is a multiple of 48. Reason: oneDNN's AVX2 products process rows in blocks of 6 per thread, and round the
-  /// rows of an incomplete block differently. With incomplete blocks, the result of a record would depend on its place
-  /// in the batch and on the number of threads.
+  /// number is a multiple of 48. Reason: oneDNN's AVX2 matrix products process rows in blocks of 6 per thread, and
+  /// round the rows of an incomplete block differently. With incomplete blocks, the result of a record would depend on
+  /// the record's position in the batch and on the number of threads.
   std::int64_t evaluation_batch = 192;
   bool test_time_augmentation = false;  ///< an evaluation averages the outputs for the six views of each image
 
-  /// Samples per rank and step. With global_batch, the program sets it to global_batch / number of ranks.
+  /// Samples per rank and step. If global_batch is set, the program sets batch_size to global_batch / number of ranks.
   std::int64_t batch_size = 100;
-  std::int64_t global_batch = 0;  ///< samples per step over all ranks; 0: batch_size for each rank
+  std::int64_t global_batch = 0;  ///< samples per step over all ranks; 0: each rank has batch_size samples
   /// Samples per forward and backward pass; 0: batch_size. Requires global_batch, which must be a multiple of
   /// micro_batch.
   std::int64_t micro_batch = 0;
@@ -63,7 +63,7 @@ struct DataOptions {
   std::int64_t shuffle_window = 0;
   Sampling sampling = Sampling::uniform;  ///< `balanced` cannot be combined with shuffle_window or Sharding::file
   Sharding sharding = Sharding::record;
-  std::string stage;  ///< local directory of each host to which the files are copied; empty: no copies
+  std::string stage;  ///< local directory, on each host, to which the program copies the files; empty: no copies
   /// Accept a set of data files even if their names state more shards than exist.
   bool allow_missing_shards = false;
   CacheMode cache = CacheMode::automatic;
@@ -98,8 +98,8 @@ inline bool is_synthetic(const std::vector<std::string>& files) {
 struct ModelOptions {
   /// Name of one of the program's networks, or path of an ONNX file. Checkpoints store this name as the model's name.
   std::string name;
-  std::string head;  ///< only for an ONNX file: layer that gets new initial values if the number of outputs differs
-                     ///< between the file and the task; empty: last layer
+  std::string head;  ///< only for an ONNX file: the layer that gets new initial values if the file and the task have
+                     ///< different numbers of outputs; empty: the last layer
   bool fresh_weights = false;      ///< draw the initial values instead of reading them from the ONNX file
   MakeNetwork make = nullptr;      ///< makes the network `name`; not an option
   std::uint64_t seed = 1;          ///< seed of initial variables, sample order and augmentation
@@ -108,7 +108,7 @@ struct ModelOptions {
   bool freeze_batch_norm = false;  ///< batch norms use their running statistics and do not change them
 };
 
-// TaskOptions: the task of a training, how it uses each target, and the score that ends the training.
+// TaskOptions: the task of a training, how the loss uses the targets, and the score that ends the training.
 
 /// The loss of a regression (src/tasks/regression.h).
 enum class RegressionLoss { squared, absolute, huber };
@@ -145,8 +145,9 @@ enum class ScheduleKind { exponential, constant, step, polynomial, cosine, trian
 /// True if a schedule of this kind ends at ScheduleOptions::steps.
 constexpr bool has_end(ScheduleKind kind) { return kind == ScheduleKind::polynomial || kind == ScheduleKind::cosine; }
 
-/// Names in parentheses are the kinds of schedule that use a value. All steps are global steps. An exponential decay
-/// begins after the warm-up. A polynomial or cosine decay runs from the end of the warm-up to `steps`.
+/// The names in parentheses after a value are the kinds of schedule that use this value. All steps are global steps. An
+/// exponential decay begins after the warm-up. A polynomial or cosine decay runs from the end of the warm-up to
+/// `steps`.
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::exponential;
   double learning_rate = 0.001;       ///< initial learning rate; triangular ignores it
@@ -179,17 +180,18 @@ struct OptimizerOptions {
   /// resolve_epochs then computes max_steps.
   std::int64_t max_steps = 1000;
   double time_budget = 0.0;  ///< time of the run in seconds; the number of steps is fitted to this time; 0: unlimited
-  double epochs = 0.0;       ///< passes over the training records, which determine max_steps; 0: max_steps is given
+  double epochs = 0.0;       ///< passes over the training records, from which max_steps is computed; 0: max_steps is
+                             ///< given
   double regularization = 0.0001;   ///< factor of the L2 loss of the regularised weights (NetworkSettings)
-  OptimizerSettings update;         ///< update rule and its constants. Its learning rate is set only in the result of
-                                    ///< settings()
+  OptimizerSettings update;         ///< update rule and its constants. Only the result of settings() has a learning
+                                    ///< rate
   ScheduleOptions schedule;         ///< the learning rate as a function of the global step
   std::vector<std::string> freeze;  ///< patterns of variables that are not trained
 
   /// True if the training runs at least one step.
   bool trains() const { return epochs > 0.0 || max_steps > 0; }
-  /// Returns `update` with the learning rate of `schedule`. For each pattern of `freeze`, adds a group in front of the
-  /// other groups. Errors: as make_schedule.
+  /// Returns `update` with the learning rate of `schedule`. For each pattern of `freeze`, adds a parameter group that
+  /// is never trained, in front of the other groups. Errors: as make_schedule.
   OptimizerSettings settings() const;
 };
 
@@ -202,7 +204,7 @@ enum class CommunicatorChoice { automatic, nccl, mpi };
 struct DeviceOptions {
   DeviceChoice device = DeviceChoice::automatic;
   std::optional<Arithmetic> precision = Arithmetic::fp32;  ///< nullopt: the user chose --precision auto, and
-                                                           ///< set_precision has not yet replaced it
+                                                           ///< set_precision has not yet chosen a precision
   CpuSettings cpu = {};
   std::int64_t threads = 0;  ///< threads per rank; 0: the rank's share of the cores
   // Options of training programs only:
@@ -221,12 +223,12 @@ struct DeviceOptions {
 
 // CheckpointOptions: the train directory, the initial state of a run, and when the run saves and stops.
 
-/// Whether and from which checkpoint of its train directory a run continues.
+/// Whether a run continues from a checkpoint of its train directory, and from which one.
 enum class ResumeMode {
   automatic,  ///< from the newest checkpoint, if the directory has one
   never,      ///< refuse a train directory with a checkpoint
   require,    ///< from the newest checkpoint; refuse a train directory without one
-  best        ///< from best.ckpt.h5; later checkpoints are removed. Without best.ckpt.h5: as `automatic`
+  best        ///< from best.ckpt.h5; later checkpoints are removed. If best.ckpt.h5 is missing: as `automatic`
 };
 
 struct CheckpointOptions {
@@ -266,7 +268,8 @@ struct LoggingOptions {
   /// values only at summaries. If false, the console shows L2 separately, and TensorBoard also gets values with each
   /// log line. Not an option.
   bool as_reference = true;
-  /// If a training will take more than an hour, a notice recommends this choice. Empty: no notice. Not an option.
+  /// Faster options, as text. A notice recommends them if a training will take more than an hour. Empty: no notice. Not
+  /// an option.
   std::string faster_choice;
 };
 
