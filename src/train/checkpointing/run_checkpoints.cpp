@@ -58,7 +58,7 @@ void begin_next_plan(const std::filesystem::path& train_dir) {
   const std::filesystem::path next = train_dir / next_plan_name, next_settings = train_dir / next_plan_settings_name;
   std::error_code error;
   if (!std::filesystem::exists(next, error)) return;
-  // The next settings keep their name, too: a restart after a lost rank reads them again.
+  // The file with the next settings also keeps its old name, because a restart after a lost rank reads this file again.
   const std::string settings = read_plain_file(next_settings, next_settings.string(), OptionSet::max_config_bytes);
   write_file_atomically(train_dir / plan_settings_name, std::as_bytes(std::span(settings)));
   std::filesystem::rename(next, train_dir / plan_name, error);

@@ -242,7 +242,7 @@ bool has_last_evaluation(const ResumedRun& run) {
   });
 }
 
-/// As has_last_evaluation, but also requires that the evaluation reached the target. Collective.
+/// True if has_last_evaluation is true and the last evaluation reached the target. Collective.
 bool has_reached_target(const ResumedRun& run) {
   return first_rank_finds(run.mpi, [&] {
     const std::optional<Score> logged = last_evaluation(run);

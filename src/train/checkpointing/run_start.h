@@ -63,8 +63,8 @@ struct ResumedRun {
 
 /// If the run already ended at this checkpoint, returns the reason why it ended. Otherwise the run continues: returns
 /// nullopt, and adds the logged evaluations before the checkpoint to `patience`. A run also continues if it was killed
-/// before it logged its last evaluation. The same applies if its last evaluation was the best, and the run was killed
-/// before it wrote best.ckpt.h5. Collective.
+/// before it logged its last evaluation. A run also continues if its last evaluation was the best and the run was
+/// killed before it wrote best.ckpt.h5. Collective.
 std::optional<EndCause> end_of_resumed(const ResumedRun& run, Patience& patience);
 
 /// Returns the line that says that the run already ended at `step`, and why.

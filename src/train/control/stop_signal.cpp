@@ -90,8 +90,8 @@ Launcher launcher;  // set before the handlers are installed; needs no destructo
 // none.
 std::atomic<std::int64_t> caught_at = 0;
 std::atomic<Caught> caught;
-std::atomic<std::int64_t> ending_since = 0;  ///< time of the first signal that is TERM, or that comes from mpirun and
-                                             ///< is not USR1; same unit as `caught_at`; 0: none
+std::atomic<std::int64_t> ending_since = 0;  ///< time of the first TERM, or of the first signal other than USR1 from
+                                             ///< mpirun; same unit as `caught_at`; 0: none
 std::atomic<bool> mpirun_has_signalled = false;  ///< mpirun has sent a signal that ends the run
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<Caught>::is_always_lock_free);
 
@@ -137,8 +137,8 @@ class Line {
   std::size_t size_ = 0;
 };
 
-/// Returns the stderr of mpirun if it is a terminal or a pipe, otherwise -1. If it is a file, mpirun's next line would
-/// overwrite our line.
+/// Returns the stderr of mpirun if it is a terminal or a pipe, otherwise -1. If stderr is a file, mpirun's next line
+/// would overwrite our line.
 int open_launcher_stderr() {
   if (launcher.is_daemon) return -1;
   const int file = open(launcher.error_stream.data(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -215,7 +215,8 @@ void note_signal(int signal, siginfo_t* info, void* /*context*/) {
     caught.store({signal, from_launcher});
     write_notice();
   } else if ((signal == SIGTERM || signal == SIGINT) && !from_launcher && now() - first >= nanoseconds) {
-    // A second signal within a second belongs to the same stop: both the launcher and the end of the job send a signal.
+    // This branch requires that a second has passed. A signal within this second belongs to the same stop, because the
+    // launcher and the end of the job each send a signal.
     std::signal(signal, SIG_DFL);
     std::raise(signal);  // this signal is delivered when the handler returns
   }
@@ -333,7 +334,7 @@ class StartWatch {
   std::optional<Clock::time_point> lost;
   while (true) {
     std::this_thread::sleep_for(interval);
-    // The other rank, or mpirun, prints the cause.
+    // The rank that ended, or mpirun, prints the cause.
     if (is_starting && start.has_lost_rank() && is_starting) std::_Exit(static_cast<int>(ExitCode::lost_rank));
     if (lost) {
       if (Clock::now() - *lost > orphan_limit) end_now();

@@ -13,10 +13,10 @@
 
 namespace carillon {
 
-/// Installs the handlers. If TERM or INT arrives more than a second after the first signal, and mpirun did not send it,
-/// it has its default effect and ends the process immediately. Files with their final names are complete; the next run
-/// removes temporary files. A later signal of another kind has no effect, because launchers repeat it. If HUP is
-/// ignored at the start (nohup), it stays ignored.
+/// Installs the handlers. A TERM or INT signal ends the process immediately if it arrives more than a second after the
+/// first signal, unless mpirun sent it. Files with their final names are complete; the next run removes temporary
+/// files. A later signal of another kind has no effect, because launchers repeat it. If HUP is ignored at the start
+/// (nohup), it stays ignored.
 void catch_stop_signals();
 
 /// Installs only the handler of CONT, which mpirun_ends_run needs. Does nothing if catch_stop_signals has been called.
@@ -60,7 +60,7 @@ class StopNotice {
 //
 //   mpirun has ended (killed)            the run saves a checkpoint and ends with code 71
 //   carillon or --ranks has ended        the run saves a checkpoint and ends, and so mpirun ends
-//   a rank ends while MPI starts         the others exit immediately: there is nothing to save
+//   a rank ends while MPI starts         the other ranks exit immediately: there is nothing to save
 //
 // The thread sends USR1 to its own process, so that all ranks stop together after a step, as at every stop signal. A
 // program without a handler of USR1 ends immediately. If the run has not ended after 20 s, the thread ends it.

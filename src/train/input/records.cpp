@@ -44,8 +44,8 @@ Part part_of_rank(const Dataset& dataset, const std::vector<std::uint64_t>& shar
   return {shares[rank], rank + 1 < shares.size() ? shares[rank + 1] : dataset.size()};
 }
 
-/// Returns the form in which ranks exchange one record: a byte that is 1 if the record is sound, and then the target of
-/// the record.
+/// Returns the number of bytes that ranks exchange for one record: a byte that is 1 if the record is sound, and then
+/// the target of the record.
 std::size_t entry_bytes(const Dataset& dataset) { return 1 + dataset.target_bytes(); }
 
 /// Reads the targets of this rank's part with several threads. If records are damaged, throws the error of the first of

@@ -43,7 +43,7 @@ class TrainingLog {
     RunPosition position;
     ExitCode code = ExitCode::done;
     PhaseSeconds seconds = {};
-    std::vector<double> rank_work = {};             ///< as RunSummary::rank_work
+    std::vector<double> rank_work = {};             ///< see RunSummary::rank_work
     std::optional<StepScore> best_checkpoint = {};  ///< nullopt: the run keeps no best checkpoint
     std::string_view stopped_by = "a signal";       ///< only with ExitCode::stopped
   };
@@ -55,8 +55,9 @@ class TrainingLog {
   TrainingLog& operator=(const TrainingLog&) = delete;
 
   /// Opens the logs in the train directory, which must exist, for the steps from `first_step` on. With --fresh, first
-  /// removes the files of earlier runs; with --resume best, the checkpoints after `first_step`. The next plan becomes
-  /// the plan if the run belongs to it. Collective. Errors: io; as save_best_as_checkpoint.
+  /// removes the files of earlier runs. With --resume best, first removes the checkpoints of steps after `first_step`.
+  /// If the run belongs to the next plan, makes the next plan the plan. Collective. Errors: io; see
+  /// save_best_as_checkpoint.
   void open(std::int64_t first_step);
   /// If metrics.jsonl has no line for the last step before this run, adds this line without times. The line is missing
   /// if rank 0 ended before it logged the step. Requires `open`.
