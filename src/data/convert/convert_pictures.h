@@ -25,7 +25,7 @@ struct PictureConversion {
                                     ///< reduced to this length; 0: disabled
   int quality = 95;                 ///< JPEG quality of re-encoded pictures
   bool skip_damaged = false;
-  bool reads_copies = false;  ///< use read_picture_or_copy; false if the list contains the copies in addition
+  bool reads_copies = false;  ///< use read_picture_or_copy; false if the list of pictures may itself contain the copies
   std::size_t shard_count = 1;
 };
 
@@ -49,7 +49,7 @@ struct PictureConversionOptions {
   /// white if there are none.
   std::optional<Colour> background;
   std::string split = "train";
-  bool names_split = false;  ///< true if the user gave `split`; the other splits in the output then stay
+  bool names_split = false;  ///< true if the user set `split`; in this case, the other splits in the output stay
   bool overwrites = false;   ///< replace the split if it exists; requires that the user gave `split`
   double validation_share = 0.0;
   std::uint64_t seed = 1;

@@ -64,8 +64,8 @@ std::string shrinking(const fs::path& path) {
 /// Returns the number of bits that samples up to `most` need, rounded up to an even number from 8 to 16.
 int used_bits(std::uint16_t most) { return std::max(8, (std::bit_width(most) + 1) / 2 * 2); }
 
-/// If `file` is a PNG file with 16-bit samples of which fewer bits are used, returns it as a PNG file with 8-bit
-/// samples.
+/// If `file` is a PNG file with 16-bit samples that use fewer than 16 bits, returns the picture as a PNG file with
+/// 8-bit samples.
 std::optional<std::string> with_used_bits(std::span<const std::uint8_t> file) {
   const std::optional<DeepPixels> deep = deep_png_pixels(file);
   if (!deep || used_bits(std::ranges::max(deep->samples)) == 16) return std::nullopt;

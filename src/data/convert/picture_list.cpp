@@ -110,7 +110,7 @@ PictureList list_folder(const fs::path& input, const KnownClasses& known) {
       continue;
     }
     classes.require(name, input.string());
-    FolderScan scan = scan_folder(entry.path(), input);  // ignored, because it is a link back to `input`
+    FolderScan scan = scan_folder(entry.path(), input);  // ignores a link back to `input`
     if (scan.pictures.empty()) {
       fail(ExitCode::data, "{}: contains no picture ({}); remove the folder or add pictures of this class",
            entry.path().string(), picture_endings);

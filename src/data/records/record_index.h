@@ -30,7 +30,7 @@ class RecordIndex {
 
   /// Appends the records of a file to this index, and calls `visit` for each record. If the file has a known entry and
   /// has not changed since the entry was made, uses this entry. Otherwise reads the file and checks its framing.
-  /// Errors: as RecordReader; usage (the file is a GZIP file).
+  /// Errors: see RecordReader; usage (the file is a GZIP file).
   void add(const std::string& path, const std::function<void(const RecordPlace&)>& visit);
 
   /// Reads record i into `buffer`, checks its checksum, and returns it with its file. Thread-safe. Errors: data (the
