@@ -25,7 +25,7 @@ struct Picture {
 /// is wrong).
 std::string encode_png(const Picture& picture);
 
-/// Encodes a baseline JPEG file (ITU-T T.81) with 4:2:0 subsampling. `quality`: 1 to 100, as in libjpeg. Errors: as
+/// Encodes a baseline JPEG file (ITU-T T.81) with 4:2:0 subsampling. `quality`: 1 to 100, as in libjpeg. Errors: see
 /// encode_png.
 std::string encode_jpeg(const Picture& picture, int quality);
 
