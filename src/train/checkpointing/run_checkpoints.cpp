@@ -51,7 +51,7 @@ std::vector<std::filesystem::path> run_files(const std::filesystem::path& train_
 
 void remove_run_files(const std::filesystem::path& train_dir) {
   for (const std::filesystem::path& path : run_files(train_dir)) remove_file(path);
-  remove_file(train_dir / plan_name);  // after the checkpoints: they must not remain without their plan
+  remove_file(train_dir / plan_name);  // removed last, because checkpoints must not remain without their plan
 }
 
 void begin_next_plan(const std::filesystem::path& train_dir) {

@@ -78,7 +78,7 @@ constexpr std::uint64_t checkpoint_read_limit(std::uint64_t max_bytes) {
 }
 
 /// Returns step and losses of the step before the checkpoint. Returns nullopt if no LastStepSaver wrote the checkpoint,
-/// or if it did not know the losses.
+/// or if the LastStepSaver did not know the losses.
 std::optional<StepResult> stored_result(const CheckpointState& state);
 
 class RunCheckpoints {
@@ -113,7 +113,7 @@ class RunCheckpoints {
   /// Sets the time of the last checkpoint to now, for --checkpoint-every-seconds.
   void start_clock() { saved_at_ = Clock::now(); }
   /// Returns the requests of this rank. Rank 0 checks the writes in progress. If a checkpoint is due at `now`, rank 0
-  /// requests it. If checkpoints kept failing, rank 0 requests the end of the run.
+  /// requests the checkpoint. If checkpoints kept failing, rank 0 requests the end of the run.
   ControlFlags poll(Clock::time_point now = Clock::now());
   /// Waits until all checkpoints are on disk. If `code` is ExitCode::io, checkpoints kept failing, and the function
   /// throws their error. Collective. Errors: io.
@@ -170,7 +170,7 @@ class LastStepSaver {
   /// `save` does not write it again. If a file with the checkpoint's name already exists when this function is called,
   /// `save` writes the checkpoint, because the existing file may be old and damaged.
   void expect_checkpoint(std::int64_t step);
-  /// Sets the last known result. `save` stores its losses if the result belongs to the last completed step.
+  /// Sets the last known result. `save` stores the losses of the result if it belongs to the last completed step.
   void note(const StepResult& result);
   /// Writes a checkpoint of the last completed step. Does nothing after `stop`, before the first step is complete,
   /// during an update, or if the train directory does not exist on this host. Locks the directory if the process of

@@ -40,7 +40,7 @@ struct Launcher {
   bool is_daemon = false;               ///< true: the launcher is a daemon, and its stderr differs from mpirun's
   bool forwards_cont = false;           ///< true: CONT from this launcher may mean only that a stopped job continues
   std::int64_t kill_pause = 1;          ///< seconds from CONT to TERM, and also from TERM to KILL
-  std::array<char, 32> error_stream{};  ///< path of its stderr, a C string
+  std::array<char, 32> error_stream{};  ///< path of the launcher's stderr, a C string
 };
 
 std::int64_t integer_in_environment(const char* name, std::int64_t fallback) {
@@ -356,7 +356,7 @@ void watch_launcher() {
   const char* const starter = std::getenv(launcher_variable_name);
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // so that the thread handles no signals
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits this mask, so that it handles no signals
   // StartWatch reads the environment here: in the thread, that could crash while MPI_Init changes the environment.
   std::thread(watch, StartWatch(), starter == nullptr ? "" : starter, process_identity(mpirun_process())).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

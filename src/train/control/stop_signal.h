@@ -3,8 +3,9 @@
 // Stop signals: TERM, INT, HUP, XCPU and USR1 ask a run to write a checkpoint and end.
 //
 // The handler sets a flag and, on rank 0, writes a StopNotice. If mpirun (Open MPI 4.1) receives TERM, INT or HUP, it
-// sends CONT to the ranks. After odls_base_sigkill_timeout seconds (default 1) it sends TERM, and after the same time
-// again KILL. Meanwhile it relays no output of the ranks. Therefore CONT from mpirun already counts as a stop signal.
+// sends CONT to the ranks. After odls_base_sigkill_timeout seconds (default 1) mpirun sends TERM, and after the same
+// time it sends KILL. Meanwhile mpirun relays no output of the ranks. Therefore CONT from mpirun already counts as a
+// stop signal.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@ namespace carillon {
 
 /// Installs the handlers. A TERM or INT signal ends the process immediately if it arrives more than a second after the
 /// first signal, unless mpirun sent it. Files with their final names are complete; the next run removes temporary
-/// files. A later signal of another kind has no effect, because launchers repeat it. If HUP is ignored at the start
-/// (nohup), it stays ignored.
+/// files. All other signals after the first signal have no effect, because launchers repeat signals. If HUP is ignored
+/// at the start (nohup), it stays ignored.
 void catch_stop_signals();
 
 /// Installs only the handler of CONT, which mpirun_ends_run needs. Does nothing if catch_stop_signals has been called.

@@ -18,7 +18,7 @@ namespace carillon {
 //
 // Each rank computes the CRC32C of every variable. If ranks have their own optimiser slots, each rank also computes the
 // CRC32C of every slot. All ranks compare all checksums. A difference means that memory, a link or a GPU has failed.
-// Averaged gradients never remove a difference, so training would continue with it.
+// Averaged gradients never remove a difference, so the training would continue with different variables on the ranks.
 //
 // Limitation: a fault that spreads to all ranks stays hidden. CPU ranks of one host gather each other's shards in every
 // step (src/step/update/sharded_update.h). On such ranks, a fault in a rank's own shard spreads to all ranks in the

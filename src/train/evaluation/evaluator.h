@@ -71,8 +71,8 @@ class Evaluator {
   void load(const LoadedCheckpoint& checkpoint, TrainedValues values);
   /// Sends rank 0's parameters and buffers to every rank. Collective.
   void broadcast_from_first(const Mpi& mpi);
-  /// Copies these moving averages and buffers of the same network on the same device. `averages`: device memory in the
-  /// layout of Tower::parameters(). Call Tower::synchronize_buffers first.
+  /// Copies the given moving averages and buffers, which belong to the same network on the same device. `averages`:
+  /// device memory in the layout of Tower::parameters(). Call Tower::synchronize_buffers first.
   void load_averages(std::span<float> averages, const BufferStore& buffers);
 
   /// True if a GPU keeps the images of EvaluatorSettings::repeated.
@@ -114,7 +114,7 @@ class Evaluator {
   std::unique_ptr<ForwardPass> pass_;
 };
 
-/// The score of a task. A run uses it to choose its best checkpoint and to end early.
+/// The score of a task. A run uses the score to choose its best checkpoint and to end early.
 class TaskScore {
  public:
   /// `target`: the score that ends the run. Errors: failed (the task's metric has no such score).

@@ -119,7 +119,7 @@ struct StagingSettings {
   std::filesystem::path directory;          ///< directory on each host for the copies
   bool by_file = false;                     ///< a host needs only the files of its ranks' shares (file_share)
   std::function<void()> heartbeat = [] {};  ///< called regularly during the work
-  /// If the last change of another process's incomplete copy is older than this, that process counts as killed.
+  /// If another process's incomplete copy has not changed for this time, the process counts as killed.
   std::chrono::seconds age_of_remains = std::chrono::hours(1);
 };
 

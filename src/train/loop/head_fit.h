@@ -55,7 +55,7 @@ struct HeadFit {
 };
 
 /// Returns the factor for the learning rate of a training of `epochs` epochs after a head fit. At the full rate, the
-/// first passes make the network worse than the head fit, and only later passes make up for it. Therefore a short
+/// first passes make the network worse than the head fit, and only later passes make it better again. Therefore a short
 /// training has a low rate: 1 from two epochs on, otherwise (epochs / 2)^2. Measurements:
 /// docs/lab-notes/2026-11-30-fine-tuning-rates.md.
 double fine_tuning_share(double epochs);

@@ -35,16 +35,16 @@ class Pace {
   /// Position of the update `step` in the schedule.
   std::int64_t schedule_step(std::int64_t step) const;
   const PacePoint& point() const { return point_; }
-  /// True if `replan` must be called before `step`. This happens after the first few steps, and then less and less
+  /// True if `replan` must be called before `step`. A plan is due after the first few steps, and then less and less
   /// often.
   bool is_due(std::int64_t step) const { return step >= due_ && step < point_.last_step; }
 
   /// The seconds of the budget that are left; negative: the time is over. `spent`: times since this start of the run.
   double seconds_left(const PhaseSeconds& spent) const { return seconds_ - used_before_ - spent.total(); }
-  /// Returns the number of further steps that fit into the rest of the time, at least one. The result leaves time for
-  /// the evaluations between these steps and at the end. `spent`: times since this start of the run. `evaluations`:
-  /// number of evaluations in `spent`. `eval_every`: steps between evaluations; 0: none. Assumes that a step will take
-  /// as long as the steps since the last plan took on average. Requires at least one step since the last plan.
+  /// Returns the number of further steps that fit into the remaining time, at least one. The result leaves time for the
+  /// evaluations between these steps and at the end. `spent`: times since this start of the run. `evaluations`: number
+  /// of evaluations in `spent`. `eval_every`: steps between evaluations; 0: none. Assumes that a step will take as long
+  /// as the steps since the last plan took on average. Requires at least one step since the last plan.
   std::int64_t fitting_steps(std::int64_t step, const PhaseSeconds& spent, std::int64_t evaluations,
                              std::int64_t eval_every) const;
   /// Sets the end of the run: after `steps_left` further steps, but at the latest at step `schedule_steps`.

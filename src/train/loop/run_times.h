@@ -90,7 +90,7 @@ class StepClock {
   /// Subtracts a period without steps from the measured time. `spent`: length of the period.
   void exclude(Clock::duration spent) { since_ += spent; }
 
-  /// Returns the time at which the last ended step ended.
+  /// Returns the time at which the newest completed step ended.
   Clock::time_point end() const { return end_; }
   /// Returns the time of all ended steps, which is above 0.
   double seconds() const {
@@ -120,7 +120,7 @@ class DurationNotice {
   explicit DurationNotice(std::string faster) : faster_(std::move(faster)) {}
 
   /// Records that a step ended at `end` and that `steps_left` steps follow. If the remaining steps will take more than
-  /// an hour, returns the notice. It does so at the first step that ends at least 10 seconds after the first step. The
+  /// an hour, returns the notice. Returns it at the first step that ends at least 10 seconds after the first step. The
   /// first step does not count, because it prepares the ops.
   std::optional<std::string> end_step(Clock::time_point end, std::int64_t steps_left);
   /// Subtracts a period without steps from the measured time. `spent`: length of the period.

@@ -95,7 +95,7 @@ class Trainer {
   double evaluation_steps() const;
   /// Logs the first plan. If --time-budget is over already, plans a single step. After a head fit, a short run begins
   /// at a later position in its schedule, with a lower rate. If the time suffices for less than one pass over the
-  /// records, the steps would only make the network worse: then plans a single step at the lowest rate. Collective.
+  /// records, plans a single step at the lowest rate, because more steps would only make the network worse. Collective.
   void begin_pace();
   /// True if the state after the head fit is to be evaluated. With --time-budget, the evaluation must take only a small
   /// part of the remaining time. Collective.

@@ -79,7 +79,7 @@ class TrainingLog {
   /// Logs histograms and images of a step. Call it after the averaging of gradients and before the update. The norm of
   /// the gradient, which the histograms contain, is logged with the step. The tower outlives the log. Collective.
   void summarize(std::int64_t step, const Batch& batch, const Tower& tower, Device& device);
-  /// Logs the line and the scalars of a step if the plan asks for them. `rank_seconds`: see RankTimes::since_last.
+  /// Logs the line and the scalars of a step if the plan requests them. `rank_seconds`: see RankTimes::since_last.
   void log_step(const StepPlan& plan, const StepResult& result, double learning_rate,
                 std::vector<double> rank_seconds = {});
   /// Updates the progress bar. Prints the nodes of the captured step once (--log-device-placement).

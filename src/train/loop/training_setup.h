@@ -25,9 +25,10 @@ struct BatchInMemory {
 /// BatchInMemory::at_once.
 std::size_t activation_bytes(const BuiltNetwork& built, const Device& device, std::int64_t at_once = 0);
 
-/// Checks that the batches of all ranks of this host fit in its memory. `built`: the network with a loss for a
-/// training, without a loss for an evaluation. `ranks`: number of ranks on this host. Errors: usage (the device is a
-/// CPU, and the activations of these ranks need more than the whole memory of the host; the message names the option).
+/// Checks that the batches of all ranks of this host fit in the memory of the host. `built`: the network with a loss
+/// for a training, without a loss for an evaluation. `ranks`: number of ranks on this host. Errors: usage (the device
+/// is a CPU, and the activations of these ranks need more than the whole memory of the host; the message names the
+/// option).
 void check_batch_fits(const BuiltNetwork& built, const Device& device, int ranks, const BatchInMemory& batch);
 
 /// Facts about the training set on which a network may depend (NetworkSettings).
