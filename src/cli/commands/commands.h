@@ -47,7 +47,7 @@ int predict_command(const std::vector<std::string>& words);
 int inspect_command(const std::vector<std::string>& words);
 /// Writes the network of a run as ONNX.
 int export_command(const std::vector<std::string>& words);
-/// Summarises a run: its length, evaluations, and the classes that it confuses.
+/// Summarises a run: its length, its evaluations, and the classes that the network confuses.
 int report_command(const std::vector<std::string>& words);
 /// Runs a program under mpirun or srun for the job scripts, and restarts it after a lost rank.
 int launch_command(const std::vector<std::string>& words);

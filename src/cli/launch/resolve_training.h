@@ -45,8 +45,8 @@ void check_same_variables(const Network& trained, const Network& evaluated);
 /// that sets the shape, with its value, for messages; empty: no option sets it. Errors: usage.
 void check_evaluation_images(const TrainOptions& options, const std::string& size);
 
-/// Checks the size of an evaluation's batch: it must fit into the host's memory, or, on a GPU, the GPU must be able to
-/// index the tensors of one image. `local_ranks`: number of ranks on this host. Errors: usage.
+/// Checks the size of an evaluation's batch. On CPUs, the batch must fit into the host's memory. On a GPU, the GPU must
+/// be able to index the tensors of one image. `local_ranks`: number of ranks on this host. Errors: usage.
 void check_evaluation_fits(const TrainOptions& options, const std::string& size, const Device& device, int local_ranks);
 
 /// Returns the value of LoggingOptions::faster_choice for these options. The text recommends fewer steps. If

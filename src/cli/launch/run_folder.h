@@ -78,7 +78,7 @@ std::filesystem::path report_page(const std::filesystem::path& train_dir);
 /// there is no best checkpoint, returns the directory; other functions then use its newest checkpoint.
 std::filesystem::path trained_network(const std::filesystem::path& train_dir);
 
-/// Returns the checkpoint that `place` means: `place` itself, or the trained network if `place` is a train directory.
+/// If `place` is a train directory, returns its trained_network. Otherwise returns `place` itself.
 std::filesystem::path checkpoint_of(const std::filesystem::path& place);
 
 /// Returns the train directory of `run`. `run`: a train directory, or a checkpoint in a train directory.

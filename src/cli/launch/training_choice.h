@@ -28,8 +28,8 @@ struct Candidate {
 /// Returns the network of a candidate at its image size. Errors: usage (the network does not support images of this
 /// size).
 Network network_of(const Candidate& candidate);
-/// True for the built-in vision transformers: most of timm's weights for them expect pixels from -1 to 1. False for the
-/// network of an ONNX file, even if it has attention.
+/// True for the built-in vision transformers, because most of timm's weights for these networks expect pixels from -1
+/// to 1. False for the network of an ONNX file, even if it has attention.
 bool expects_inception_pixels(const Candidate& candidate);
 /// Checks that the candidate's network can evaluate images of `size` pixels; 0: the candidate's image size. Errors:
 /// usage (the message names --eval-image-size).

@@ -39,7 +39,7 @@ inline constexpr const char* test_time_augmentation_help =
     "evaluate the mean over six views of each image, mirrored and shifted";
 
 void declare(OptionSet& set, ModelOptions& options);
-/// Declares --model. `names`: the values that it accepts.
+/// Declares --model. `names`: the values that the option accepts.
 void declare_network(OptionSet& set, ModelOptions& options, const std::vector<std::string>& names);
 
 void declare(OptionSet& set, TaskOptions& options);

@@ -87,7 +87,7 @@ class OptionSet {
   /// `about`: text of --help and the man page in addition to options and exit codes.
   explicit OptionSet(Manual about = {}) : about_(std::move(about)) {}
 
-  /// Starts a group of options. --help lists the options that are added from now on under this heading. If the heading
+  /// Starts a group of options. --help lists all options that are added later under this heading. If the heading
   /// already has options, the new options follow them. `scope`: the scope of these options.
   void begin_group(const std::string& heading, Scope scope = Scope::run);
 
