@@ -123,7 +123,7 @@ void read_picture(const fs::path& path, const Colour& background, const std::fun
   try {
     file = read_plain_file(path, name, max_file_bytes);
   } catch (const Error& unread) {
-    // An error of the disk or the network may affect all pictures, so it must not skip a picture.
+    // An error of the disk or the network may affect all pictures. Therefore it is not a reason to skip this picture.
     const bool is_refused = access(path.c_str(), R_OK) != 0 && (errno == EACCES || errno == ELOOP);
     if (unread.code() == ExitCode::io && !is_refused) throw;
     throw UnusablePicture(unread.code(), Unusable::not_opened, unread.what());

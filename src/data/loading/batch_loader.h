@@ -96,7 +96,7 @@ class BatchLoader {
 
   /// Returns the next step's batch, which is valid until the next call. If fewer samples than a batch are left in the
   /// slice, the batch repeats the last sample and sets Batch::padding. Requires has_next(). Errors: see Dataset::read.
-  /// If a batch contains a faulty record, the call that requests this batch throws, and so does every later call.
+  /// If a batch contains a faulty record, the call that requests this batch throws. Every later call also throws.
   const Batch& next();
   /// Does the same as `next`, with one difference: if the dataset is in memory, the batch has record numbers instead of
   /// images and targets.

@@ -133,8 +133,8 @@ class SampleOrder {
   std::uint64_t count_of(std::uint64_t share) const;
   Window window_of(std::uint64_t share, std::uint64_t sample) const;
   std::uint64_t record_of(const Place& place);
-  /// Fills the front of `records` with the records from `place` on. Returns the number of records that it has written,
-  /// at least one.
+  /// Writes the numbers of the records from `place` on to the front of `records`. Returns how many numbers it has
+  /// written, at least one.
   std::size_t fill_run(const Place& place, std::span<std::uint32_t> records);
   const Epoch& epoch(std::uint64_t share, std::uint64_t number);
   std::uint64_t key_of(std::uint64_t share, std::uint64_t number) const;

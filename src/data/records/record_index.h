@@ -59,7 +59,8 @@ class RecordIndex {
   std::vector<std::uint64_t> offsets_;
   std::vector<std::uint32_t> checksums_;
   mutable std::atomic<std::int64_t> next_check_{0};  // time in nanoseconds of the steady clock
-  mutable std::atomic<bool> announces_{false};       // true: read() announces each record before it reads the record
+  mutable std::atomic<bool> announces_{false};       // true: read() announces each record to the kernel before it reads
+                                                     // the record
 };
 
 }  // namespace carillon

@@ -2,7 +2,7 @@
 // folder states that the conversion is unfinished.
 //
 // 1. All new files are complete and synced, and have hidden temporary names.
-// 2. The file unfinished_conversion.txt is written. It names each new file and its temporary name.
+// 2. The file unfinished_conversion.txt is written. It lists each new file with its temporary name.
 // 3. The new files are renamed to their final names.
 // 4. unfinished_conversion.txt is removed.
 //
