@@ -15,7 +15,8 @@ namespace {
 /// Draws a random integer from 0 to `last`, uniformly.
 std::int64_t whole(PhiloxDraws& draws, std::int64_t last) { return draws.below(static_cast<std::uint32_t>(last + 1)); }
 
-/// Rounds to the nearest integer and, if two are equally near, to the even one, as Python's round and C's lrint do.
+/// Rounds to the nearest integer. If two integers are equally near, rounds to the even integer, as Python's round and
+/// C's lrint do.
 std::int64_t rounded(double x) { return static_cast<std::int64_t>(std::nearbyint(x)); }
 
 /// Returns a part of the given size at a random position. The size must not exceed the picture.
