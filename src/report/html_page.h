@@ -2,8 +2,8 @@
 // A page needs no other files and no network connection.
 //
 // A page has scores, learning curves, the sections of the task, pictures, and the description of the run. Equal input
-// gives equal bytes: the page has no date. A page is HTML and well-formed XML. PageFacts contains plain texts, which
-// html_page() escapes. Exception: ShownPictures::title and all texts of TaskContent are HTML.
+// results in equal bytes, because the page has no date. A page is HTML and well-formed XML. PageFacts contains plain
+// texts, which html_page() escapes. Exception: ShownPictures::title and all texts of TaskContent are HTML.
 #pragma once
 
 #include <cstddef>

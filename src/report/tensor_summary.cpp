@@ -139,7 +139,7 @@ CARILLON_SIMD void add_values(const float* values, std::size_t count, Lanes& to)
   for (; i < count; ++i) to.add(i % Lanes::width, values[i]);
 }
 
-// This is a separate function, so that no instruction set fuses product and sum into one rounding.
+// A separate function for the product prevents a fused multiply-add, which would round product and sum only once.
 CARILLON_SIMD void multiply(const float* values, float factor, std::size_t count, float* results) {
   for (std::size_t i = 0; i < count; ++i) results[i] = factor * values[i];
 }
