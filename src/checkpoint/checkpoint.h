@@ -80,10 +80,11 @@ struct LoadedCheckpoint {
   CheckpointState state;
 };
 
-/// Reads the newest checkpoint of `train_dir` that loads. Skips damaged checkpoints, and calls `warn` with one line for
-/// each of them. If another run removes a checkpoint before this function opens it, lists the directory again. Returns
-/// nullopt if there is no checkpoint file. Errors: data (no checkpoint loads), RefusedCheckpoint (a refused checkpoint
-/// is newer than all checkpoints that load, or the step in its name differs from the step in its contents), io.
+/// Reads the newest checkpoint of `train_dir` that can be loaded. Skips damaged checkpoints, and calls `warn` with one
+/// line for each of them. If another run removes a checkpoint before this function opens it, lists the directory again.
+/// Returns nullopt if there is no checkpoint file. Errors: data (no checkpoint loads), RefusedCheckpoint (a refused
+/// checkpoint is newer than all checkpoints that load, or the step in its name differs from the step in its contents),
+/// io.
 std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::path& train_dir,
                                                        const std::function<void(const std::string&)>& warn,
                                                        std::uint64_t max_bytes = no_size_limit);

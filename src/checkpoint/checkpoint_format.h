@@ -25,9 +25,9 @@ std::vector<std::byte> encode_checkpoint(CheckpointState state);
 /// ("checkpoint <path>"). Errors: data, RefusedCheckpoint (the header has another version).
 std::span<const std::byte> verified_image(std::span<const std::byte> file, const std::string& subject);
 
-/// Returns `front_bytes` zero bytes, then the HDF5 image of `state`. Equal states give equal bytes. Frees each array as
-/// soon as it is in the image; pass a large state with std::move. Errors: failed (the state exceeds CheckpointBounds,
-/// so that no reader would accept it).
+/// Returns `front_bytes` zero bytes, then the HDF5 image of `state`. Equal states result in equal bytes. Frees each
+/// array as soon as it is in the image; pass a large state with std::move. Errors: failed (the state exceeds
+/// CheckpointBounds, so that no reader would accept it).
 std::vector<std::byte> build_hdf5_image(CheckpointState state, std::size_t front_bytes);
 
 /// Parses an image. Sorts the arrays by name. Accepts only the layout of docs/developer-guide/file-formats.md: one hard
