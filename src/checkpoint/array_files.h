@@ -16,7 +16,7 @@ namespace carillon {
 //
 //   numpy.load("arrays.npz")["variables/layer1/weights"]
 //
-// Writes float32, row-major, little endian, uncompressed. Equal arrays give equal bytes. Reads float32 and float64
+// Writes float32, row-major, little endian, uncompressed. Equal arrays result in equal bytes. Reads float32 and float64
 // arrays from files of numpy.savez and savez_compressed, and rounds float64 to float32. Source: numpy's format
 // specification (numpy.lib.format), versions 1 to 3.
 
@@ -71,7 +71,7 @@ class SafetensorsFile {
 };
 
 /// Writes the arrays as F32 in their order, with the metadata {"format": "pt"}, and replaces an old file atomically.
-/// Equal arrays give equal bytes. Errors: io (path, cause); usage (the header would be longer than
+/// Equal arrays result in equal bytes. Errors: io (path, cause); usage (the header would be longer than
 /// max_safetensors_header_bytes).
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> arrays);
 

@@ -22,7 +22,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the header is little endian");
 
 // As in PNG, the first byte is not ASCII, and the magic contains both kinds of line end. A transfer in text mode
-// changes these bytes, so the reader detects it.
+// changes these bytes, so the reader detects such a transfer.
 constexpr std::array<unsigned char, 8> magic = {0x89, 'C', 'R', 'L', '\r', '\n', 0x1a, '\n'};
 constexpr std::array<unsigned char, 8> hdf5_magic = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 constexpr std::uint32_t header_version = 1;

@@ -1,10 +1,10 @@
 // Checkpoint: a training state in one HDF5 file. The file is complete or absent, and loading detects any flipped bit.
 // Format: docs/developer-guide/file-formats.md.
 //
-// The HDF5 image, the bytes of an HDF5 file, is built in memory (core driver, chunked, fletcher32, no times). A
-// 512-byte header (HDF5's user block) with magic, header version, image length and CRC32C precedes the image. The file
-// is written under a temporary name, synced and renamed, and the directory is synced. Loading checks length and CRC
-// before HDF5 reads a byte of the image.
+// HDF5 builds the bytes of an HDF5 file in memory: the HDF5 image (core driver, chunks with fletcher32 checksums, no
+// time stamps). A 512-byte header (HDF5's user block) precedes the image. The header contains magic, header version,
+// image length and CRC32C. The file is written under a temporary name, synced and renamed, and the directory is synced.
+// Loading checks length and CRC before HDF5 reads a byte of the image.
 #pragma once
 
 #include <chrono>
@@ -59,8 +59,8 @@ void write_checkpoint(const std::filesystem::path& path, CheckpointState state);
 inline constexpr std::uint64_t no_size_limit = ~std::uint64_t{0};
 
 /// The error for an intact checkpoint that programs do not load. The checkpoint has another format version, or it is
-/// larger than the caller's limit and probably belongs to another network. A program must then not load an older
-/// checkpoint instead. Exit code: data.
+/// larger than the caller's limit and probably belongs to another network. A program must not load an older checkpoint
+/// instead. Exit code: data.
 class RefusedCheckpoint : public Error {
  public:
   using Error::Error;
@@ -80,16 +80,17 @@ struct LoadedCheckpoint {
   CheckpointState state;
 };
 
-/// Reads the newest checkpoint of `train_dir` that loads. Skips damaged checkpoints, and calls `warn` with one line for
-/// each of them. If another run removes a checkpoint before this function opens it, lists the directory again. Returns
-/// nullopt if there is no checkpoint file. Errors: data (no checkpoint loads), RefusedCheckpoint (a refused checkpoint
-/// is newer than all checkpoints that load, or the step in its name differs from the step in its contents), io.
+/// Reads the newest checkpoint of `train_dir` that can be loaded. Skips damaged checkpoints, and calls `warn` with one
+/// line for each of them. If another run removes a checkpoint before this function opens it, lists the directory again.
+/// Returns nullopt if there is no checkpoint file. Errors: data (no checkpoint loads), RefusedCheckpoint (a refused
+/// checkpoint is newer than all checkpoints that load, or the step in its name differs from the step in its contents),
+/// io.
 std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::path& train_dir,
                                                        const std::function<void(const std::string&)>& warn,
                                                        std::uint64_t max_bytes = no_size_limit);
 
-/// Reads `place`: a checkpoint file, or the newest checkpoint of a train directory. Errors: as read_checkpoint and
-/// read_newest_checkpoint; no_input (the directory has no checkpoint).
+/// Reads the checkpoint file `place`. If `place` is a train directory, reads its newest checkpoint. Errors: see
+/// read_checkpoint and read_newest_checkpoint; no_input (the directory has no checkpoint).
 LoadedCheckpoint find_checkpoint(const std::string& place, const std::function<void(const std::string&)>& warn,
                                  std::uint64_t max_bytes = no_size_limit);
 
@@ -97,8 +98,8 @@ LoadedCheckpoint find_checkpoint(const std::string& place, const std::function<v
 /// a checkpoint, best.ckpt.h5 or metrics.jsonl.
 void remove_stale_temporaries(const std::filesystem::path& train_dir);
 
-/// The checkpoints that stay after a new checkpoint is written. The rule ignores checkpoints of later steps: it neither
-/// counts nor removes them.
+/// The checkpoints that stay after a new checkpoint is written. The rule neither counts nor removes checkpoints of
+/// steps after the new checkpoint.
 struct CheckpointRetention {
   std::int64_t newest = 0;  ///< number of newest checkpoints to keep; 0: keep all
   std::int64_t every = 0;   ///< also keep checkpoints of steps that are multiples of this number; 0: none
@@ -107,7 +108,8 @@ struct CheckpointRetention {
 /// How a CheckpointWriter retries failed writes.
 struct CheckpointRetries {
   std::int64_t max_failures = 0;       ///< the writer gives up if more than this number of writes in a row fail
-  std::string limit_name = "at most";  ///< name of the option for max_failures, for warnings
+  std::string limit_name = "at most";  ///< text before max_failures in a warning: "at most", or the name of the option
+                                       ///< that sets it
   std::function<void(const std::string&)> warn = [](const std::string& /*line*/) {};  ///< receives one line per warning
 };
 
@@ -115,7 +117,7 @@ struct CheckpointRetries {
 ///
 /// If a write fails, the writer warns, and writes the same state again after 1 s. The next pauses are 2 s, 4 s and so
 /// on, up to a minute. If a newer state arrives, it replaces the old state. After more than `max_failures` failures in
-/// a row it gives up. If the state cannot be encoded as a file, each write fails for the same reason.
+/// a row it gives up. If a state cannot be encoded as a file, each retry fails for the same reason.
 class CheckpointWriter {
  public:
   using Clock = std::chrono::steady_clock;
@@ -131,7 +133,8 @@ class CheckpointWriter {
 
   /// Waits for the previous write, then starts to write `state`. Move the state to avoid a copy.
   void start(CheckpointState state);
-  /// If the last write is done, takes its result. If a retry of a failed write is due, starts it.
+  /// If the last write has ended, records its success or failure. If a retry of a failed write is due, starts the
+  /// retry.
   void poll(Clock::time_point now = Clock::now());
   /// True if a write has no result yet.
   bool is_writing() const { return is_writing_; }
@@ -148,7 +151,8 @@ class CheckpointWriter {
   struct Worker;
 
   void begin_write();
-  /// Waits for the write in progress. `max_pause`: the longest time until a failed checkpoint is written again.
+  /// Waits for the write in progress and records its success or failure. `max_pause`: the longest time until a failed
+  /// checkpoint is written again.
   void take_result(Clock::time_point now, std::chrono::seconds max_pause);
 
   CheckpointRetries retries_;

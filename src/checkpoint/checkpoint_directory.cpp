@@ -1,4 +1,4 @@
-// The checkpoints of a train directory: their names, the search for the newest, and the background writer.
+// The checkpoints of a train directory: their names, the search for the newest checkpoint, and the background writer.
 #include "src/checkpoint/checkpoint.h"
 
 #include <algorithm>
@@ -118,10 +118,10 @@ std::optional<LoadedCheckpoint> read_newest_checkpoint(const std::filesystem::pa
       throw RefusedCheckpoint(ExitCode::data, fmt::format("{}: holds step {}: rename it to {}", path.string(), step,
                                                           checkpoint_path(train_dir, step).filename().string()));
     } catch (const RefusedCheckpoint&) {
-      throw;  // the checkpoint is intact but refused: a run that resumes from an older one would lose work
+      throw;  // the checkpoint is intact but refused: a run that resumes from an older checkpoint would lose work
     } catch (const Error& error) {
-      // A running training has removed this checkpoint and has already written a newer one. If the next listing
-      // contains this checkpoint again, it is a dangling symbolic link.
+      // A running training has removed this checkpoint and has already written a newer checkpoint. If the next listing
+      // contains this checkpoint again, the name is a dangling symbolic link.
       if (error.code() == ExitCode::no_input && vanished.insert(*next).second) continue;
       if (error.code() != ExitCode::data && error.code() != ExitCode::no_input) throw;
       warn(fmt::format("{}; skipped", error.what()));

@@ -18,21 +18,21 @@ namespace carillon {
 inline constexpr std::size_t checkpoint_header_bytes = 512;
 
 /// Returns the bytes of the whole file. Frees each array as soon as it is in the file. Pass a large state with
-/// std::move. Errors: as build_hdf5_image.
+/// std::move. Errors: see build_hdf5_image.
 std::vector<std::byte> encode_checkpoint(CheckpointState state);
 
 /// Checks length and CRC32C of `file`, and returns the HDF5 image in it. Every error line starts with `subject`
 /// ("checkpoint <path>"). Errors: data, RefusedCheckpoint (the header has another version).
 std::span<const std::byte> verified_image(std::span<const std::byte> file, const std::string& subject);
 
-/// Returns `front_bytes` zero bytes, then the HDF5 image of `state`. Equal states give equal bytes. Frees each array as
-/// soon as it is in the image; pass a large state with std::move. Errors: failed (the state exceeds CheckpointBounds,
-/// so that no reader would accept it).
+/// Returns `front_bytes` zero bytes, then the HDF5 image of `state`. Equal states result in equal bytes. Frees each
+/// array as soon as it is in the image; pass a large state with std::move. Errors: failed (the state exceeds
+/// CheckpointBounds, so that no reader would accept it).
 std::vector<std::byte> build_hdf5_image(CheckpointState state, std::size_t front_bytes);
 
-/// Parses an image. Sorts the arrays by name. Accepts only the layout of docs/developer-guide/file-formats.md: hard
-/// links to groups and arrays within the image, one link for each, and the storage that the writer uses. Error lines
-/// start with `subject`. Errors: data, RefusedCheckpoint (the file has another format version).
+/// Parses an image. Sorts the arrays by name. Accepts only the layout of docs/developer-guide/file-formats.md: one hard
+/// link to each group and array, all data within the image, and the storage that the writer uses. Error lines start
+/// with `subject`. Errors: data, RefusedCheckpoint (the file has another format version).
 CheckpointState parse_hdf5_image(std::span<const std::byte> image, const std::string& subject);
 
 // Limits of the contents. Writers and readers check the same limits, and a training checks them before its first step.

@@ -22,7 +22,7 @@ namespace carillon {
 /// The state of the lock `.lock`: a process holds it, it is free, the file system has no locks, or the file is absent.
 enum class LockState { held, free, none, absent };
 
-/// Returns the state of the lock `directory/.lock`. To test a free lock, takes it for a moment.
+/// Returns the state of the lock `directory/.lock`. If the lock is free, the test takes it for a moment.
 LockState look_at_lock(const std::filesystem::path& directory);
 
 /// `interval`: time between two heartbeats. `limit`: a process counts as dead if its heartbeat file has not changed for
@@ -32,7 +32,8 @@ struct HeartbeatTimes {
   std::chrono::milliseconds limit{10000};
 };
 
-/// A file that a process rewrites every few seconds to show that it is alive, without locks or clocks.
+/// A file that a process rewrites every few seconds to show that it is alive. This works without locks, and without
+/// comparing clocks.
 class Heartbeat {
  public:
   /// Waits until the heartbeat file changes, and returns the name of the process that writes it. If there is no file,

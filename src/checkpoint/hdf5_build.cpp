@@ -103,7 +103,7 @@ class Builder {
     write_attribute(name, type.get(), type.get(), &pointer);
   }
 
-  /// Frees each array as soon as it is in the file.
+  /// Adds a group with these arrays. Frees each array as soon as it is in the file.
   void arrays(const std::string& group_name, std::vector<NamedArray> arrays) {
     const auto group = check_.id(H5Gcreate2(file_.get(), group_name.c_str(), links_.get(), H5P_DEFAULT, H5P_DEFAULT),
                                  "cannot add group " + group_name);
@@ -117,7 +117,7 @@ class Builder {
     }
   }
 
-  /// Returns the front bytes and the file. Call it last.
+  /// Returns the front bytes and the file. No other call may follow.
   std::vector<std::byte> take() {
     check_.done(H5Fflush(file_.get(), H5F_SCOPE_GLOBAL), "cannot flush");
     const auto bytes = H5Fget_file_image(file_.get(), nullptr, 0);

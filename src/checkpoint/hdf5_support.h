@@ -18,7 +18,7 @@ using Id = Handle<hid_t, H5Idec_ref, H5I_INVALID_HID>;
 
 /// A guard that every caller of HDF5 holds. It admits one thread at a time, because the library may not be thread-safe.
 /// The guard also disables the printing of error stacks, and HDF5's exit handler. The exit handler crashes if memory
-/// has been exhausted. HDF5 does not need it, because all files are in memory and all IDs have owners.
+/// has been exhausted. The exit handler is not needed, because all files are in memory and all IDs have owners.
 class Session {
  public:
   Session() : lock_(library_mutex()) {
@@ -64,8 +64,8 @@ inline bool is_out_of_memory() {
   return found;
 }
 
-/// Throws Error(code) for a negative return value: "<what> (HDF5: <reason>)". If memory is exhausted, the code is
-/// `failed`, because the file is not the cause.
+/// Throws Error(code) for a negative return value: "<what> (HDF5: <reason>)". If memory is exhausted, the exit code is
+/// `failed` instead, because the file is not the cause.
 class Checker {
  public:
   Checker(ExitCode code, std::string subject) : code_(code), subject_(std::move(subject)) {}

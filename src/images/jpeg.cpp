@@ -23,7 +23,7 @@ int scaled_size(const jpeg_component_info& component) { return component.DCT_sca
 int least_scaled_size(const jpeg_decompress_struct& jpeg) { return jpeg.min_DCT_scaled_size; }
 #endif
 
-/// libjpeg's error handler. libjpeg does not permit that it returns, so it uses longjmp over C functions.
+/// libjpeg's error handler. It must not return to libjpeg. Therefore it leaves libjpeg's C functions by longjmp.
 struct JpegErrors {
   jpeg_error_mgr manager;  // must be the first member, because libjpeg passes its address
   std::jmp_buf jump;
@@ -107,7 +107,7 @@ class JpegReader {
     std::longjmp(errors->jump, 1);
   }
 
-  /// True if jpeg_crop_scanline (libjpeg-turbo 2.1) decodes columns correctly. Decoding columns fails if a component
+  /// True if jpeg_crop_scanline (libjpeg-turbo 2.1) decodes columns correctly. The columns are wrong if a component
   /// must be upsampled although its scaled size is not the smallest, for example 4:1:0 at half size.
   bool may_crop() const {
     for (int i = 0; i < jpeg_.num_components; ++i) {

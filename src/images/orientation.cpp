@@ -14,8 +14,8 @@ bool starts_with(std::span<const std::uint8_t> bytes, std::string_view magic) {
 }
 
 /// Describes how a picture is stored. A pixel that is shown in row y and column x is stored in row y and column x. If
-/// the sides are swapped, it is stored in row x and column y. If a side is reversed, its rows or columns count from the
-/// end.
+/// the sides are swapped, the pixel is stored in row x and column y. If a side is reversed, its rows or columns count
+/// from the end.
 struct Turn {
   bool swaps_sides, reverses_rows, reverses_columns;  // reverses_*: rows and columns of the stored picture
 };

@@ -25,7 +25,7 @@ struct Picture {
 /// is wrong).
 std::string encode_png(const Picture& picture);
 
-/// Encodes a baseline JPEG file (ITU-T T.81) with 4:2:0 subsampling. `quality`: 1 to 100, as in libjpeg. Errors: as
+/// Encodes a baseline JPEG file (ITU-T T.81) with 4:2:0 subsampling. `quality`: 1 to 100, as in libjpeg. Errors: see
 /// encode_png.
 std::string encode_jpeg(const Picture& picture, int quality);
 
@@ -66,14 +66,15 @@ struct DeepPixels {
 /// file. Errors: data (the file is damaged); TooLargePicture.
 std::optional<DeepPixels> deep_png_pixels(std::span<const std::uint8_t> file);
 
-/// The number of bytes at the start of a file from which the program can determine the file's kind.
+/// The kind of a file can be determined from this number of bytes at its start.
 inline constexpr std::size_t picture_kind_bytes = 64;
 
 /// Returns the kind of a picture file that is neither JPEG nor PNG. Uses the first bytes of the file. The kinds are
 /// TIFF, WebP, BMP, PNM, GIF, HEIF, AVIF, JPEG XL or JPEG 2000. Returns an empty text if the kind is unknown.
 std::string_view other_picture_kind(std::span<const std::uint8_t> file);
 
-/// True if the first bytes show that the file is a JPEG file, a PNG file or a file of one of these kinds.
+/// True if the first bytes show that the file is a JPEG file, a PNG file, or a file of a kind that other_picture_kind
+/// knows.
 bool begins_as_picture(std::span<const std::uint8_t> file);
 
 /// Checks the size of a picture. Errors: data (the picture has no pixels); TooLargePicture (it has more than
@@ -88,7 +89,7 @@ void check_pixels(const Picture& picture);
 /// Ignores the gamma of the file, as Pillow does. libpng's own compositing would apply the gamma.
 void composite(std::uint8_t* pixels, std::int64_t count, const Colour& background);
 
-/// Sets the position, size and reduction of `part`, and makes its memory large enough for `box`.
+/// Sets the position, size and reduction of `part`, and enlarges its memory for the pixels of `box` if necessary.
 void place_part(DecodedPart& part, const PictureBox& box, std::int64_t reduction);
 
 // Orientation: the way in which a program must rotate and mirror the stored pixels of a picture to show them (tag
@@ -130,7 +131,7 @@ struct ResizeAxis {
   std::int64_t end() const;
 };
 
-/// Parameters of an axis. Positions and lengths count source pixels, if the comment does not state output pixels.
+/// Parameters of an axis. Positions and lengths are in source pixels, unless a comment says output pixels.
 struct AxisRequest {
   double begin = 0.0, length = 0.0;    ///< the range that is resized
   std::int64_t lowest = 0, limit = 0;  ///< only the pixels [lowest, limit) may be read

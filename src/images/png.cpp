@@ -11,7 +11,7 @@
 namespace carillon {
 namespace {
 
-/// The decompressor of one file. libpng reports errors by longjmp, which jumps over C functions only.
+/// The decompressor of one file. libpng reports errors by longjmp. The jumps leave only C functions.
 class PngReader {
  public:
   explicit PngReader(std::span<const std::uint8_t> file) : unread_(file) {

@@ -12,8 +12,8 @@ namespace {
 constexpr int row_bits = 4;  ///< number of fraction bits of the values between the two passes
 static_assert(255 << (ResizeAxis::weight_bits + row_bits) < 1 << 24);  // so that all values are exact in float32
 
-/// The taps of one output pixel: `count` weights for `count` source pixels, starting at pixel `first`. The caller's
-/// list contains the weights.
+/// The taps of one output pixel: `count` weights for `count` source pixels, starting at pixel `first`. The weights
+/// themselves are in the caller's list.
 struct Taps {
   std::int64_t first = 0;
   std::size_t count = 0;
@@ -128,7 +128,7 @@ template <int fixed>
     return __builtin_convertvector(sum_pixels<fixed>(row + std::int64_t{first[i]} * 4, weights + i * taps, taps),
                                    FourBytes);
   };
-  // The fourth byte that this iteration writes belongs to the next pixel, which overwrites it.
+  // The fourth byte that this iteration writes belongs to the next pixel. The next iteration overwrites this byte.
   for (std::int64_t i = 0; i + 1 < count; ++i) {
     const FourBytes pixel = pixel_of(i);
     __builtin_memcpy(out + 3 * i, &pixel, 4);

@@ -15,7 +15,8 @@ namespace {
 /// Draws a random integer from 0 to `last`, uniformly.
 std::int64_t whole(PhiloxDraws& draws, std::int64_t last) { return draws.below(static_cast<std::uint32_t>(last + 1)); }
 
-/// Rounds to the nearest integer and, if two are equally near, to the even one, as Python's round and C's lrint do.
+/// Rounds to the nearest integer. If two integers are equally near, rounds to the even integer, as Python's round and
+/// C's lrint do.
 std::int64_t rounded(double x) { return static_cast<std::int64_t>(std::nearbyint(x)); }
 
 /// Returns a part of the given size at a random position. The size must not exceed the picture.
@@ -38,8 +39,8 @@ PictureBox torchvision_part(const PictureInfo& picture, const CropRule& rule, Ph
   return {(picture.height - h) / 2, (picture.width - w) / 2, h, w};
 }
 
-/// As GenerateRandomCrop of TensorFlow's sample_distorted_bounding_box_op.cc. If the height of the result is 0, no crop
-/// was found.
+/// Does the same as GenerateRandomCrop in TensorFlow's sample_distorted_bounding_box_op.cc. If the height of the result
+/// is 0, no crop was found.
 PictureBox tensorflow_size(const PictureInfo& picture, const CropRule& rule, double ratio, PhiloxDraws& draws) {
   const double pixels = static_cast<double>(picture.height) * static_cast<double>(picture.width);
   const double min_area = rule.min_area * pixels, max_area = rule.max_area * pixels;
@@ -155,7 +156,7 @@ PictureView whole_part(const PictureBox& part, std::int64_t height, std::int64_t
   return {.part = part, .resized_height = height, .resized_width = width, .height = height, .width = width};
 }
 
-/// Returns the smallest size that has the proportions of the image and contains `picture`.
+/// Returns the smallest size that contains `picture` and has the aspect ratio of the image.
 PictureInfo extended(const PictureInfo& picture, std::int64_t height, std::int64_t width) {
   PictureInfo canvas = picture;
   canvas.height = std::max(picture.height, (picture.width * height + width - 1) / width);
@@ -239,8 +240,8 @@ void render_view(std::span<const std::uint8_t> file, const PictureView& view, Re
   PartRequest request{
       .needed = {rows.begin(), columns.begin(), rows.end() - rows.begin(), columns.end() - columns.begin()},
       .background = view.background};
-  if (resampling == Resampling::antialiased) {  // the other kind of resampling reads single pixels of the picture at
-                                                // full size
+  if (resampling == Resampling::antialiased) {  // without antialiasing, resampling reads single pixels of the picture
+                                                // at full size
     request.vertical_scale = static_cast<double>(view.resized_height) / static_cast<double>(view.part.height);
     request.horizontal_scale = static_cast<double>(view.resized_width) / static_cast<double>(view.part.width);
   }

@@ -63,8 +63,8 @@ Progress::Output progress_output();
 std::string duration_text(double seconds);
 
 /// Returns "2026-11-20 04:22:00.123456: step 10, loss = 4.64 (839.8 examples/sec; 0.152 sec/batch)" with local time.
-/// `step_seconds`: seconds of one synchronous step. sec/batch is step_seconds / tower_count, as the reference prints
-/// it.
+/// `step_seconds`: seconds of one synchronous step. sec/batch is step_seconds / tower_count, as in the output of the
+/// reference program.
 std::string step_line(std::chrono::system_clock::time_point time, std::int64_t step, double loss,
                       double examples_per_second, double step_seconds, int tower_count);
 
@@ -84,11 +84,11 @@ class Console {
   void set_note(std::string note) { note_ = std::move(note); }
   /// Prints a line on stdout.
   void print(const std::string& line);
-  /// As print_warning.
+  /// See print_warning.
   void warn(const std::string& line);
-  /// As Progress::set_last_step.
+  /// See Progress::set_last_step.
   void set_last_step(std::int64_t last_step) { progress_.set_last_step(last_step); }
-  /// As Progress::update.
+  /// See Progress::update.
   void progress(std::int64_t step, std::optional<double> loss);
 
  private:

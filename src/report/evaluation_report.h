@@ -65,17 +65,17 @@ ReportForm report_form(const std::filesystem::path& path);
 
 /// Returns one JSON object with one line per name. In a list, each element has one line.
 std::string json_text(const EvaluationReport& report);
-/// Returns a CSV file (RFC 4180) with one line per class. The last line is for all classes together. `class_names`: as
-/// in EvaluationReport. If there is a `loss`, it is in the last column of the last line.
+/// Returns a CSV file (RFC 4180) with one line per class. The last line is for all classes together. `class_names`: see
+/// EvaluationReport. If `loss` is given, it is in the last column of the last line.
 std::string csv_text(const ConfusionMatrix& counts, std::span<const std::string> class_names = {},
                      std::optional<double> loss = std::nullopt);
 
-/// Checks that a report can be written to `path`; changes nothing. Errors: usage (as report_form), io.
+/// Checks that a report can be written to `path`; changes nothing. Errors: see report_form; io.
 void check_report_place(const std::filesystem::path& path);
 
 inline constexpr std::size_t max_report_bytes = std::size_t{1} << 30;
 
-/// Writes the whole report or, after an error, nothing. The format must not be html. Errors: as check_report_place;
+/// Writes the whole report or, after an error, nothing. The format must not be html. Errors: see check_report_place;
 /// usage (the report has more than max_report_bytes bytes).
 void write_report(const std::filesystem::path& path, const EvaluationReport& report);
 
@@ -89,7 +89,7 @@ struct TaskReport {
   std::vector<std::string> names;  ///< names of the rows; empty: reports show their numbers
 };
 
-/// Returns one JSON object with one line per name. The rows are the list "<row_name>s".
+/// Returns one JSON object with one line per name. The rows are in the list "<row_name>s".
 std::string json_text(const TaskReport& report);
 /// Returns a CSV file (RFC 4180) with one line per row. An empty cell means that there is no result.
 std::string csv_text(const TaskReport& report);

@@ -56,7 +56,7 @@ struct EventWriter::File {
   AppendLog log;
   std::string beginning{}, buffer{};
 
-  /// Makes the events in the buffer the beginning of the file: they precede all other events. They contain START.
+  /// Makes the events in the buffer, which include START, the beginning of the file. All other events follow them.
   /// Without START, TensorBoard would show two events for each repeated step, because it would not drop the events of
   /// the stopped run.
   void begin() {
@@ -88,8 +88,8 @@ EventWriter::EventWriter(const std::filesystem::path& train_dir, std::int64_t fi
   event::Event version;
   version.set_file_version("brain.Event:2");
   file_->add(version);
-  if (first_step > 0 || !is_first) {  // at step 0 with an older file: an earlier run was killed before its first
-                                      // checkpoint, and this run repeats its steps
+  if (first_step > 0 || !is_first) {  // if there is an older file at step 0, an earlier run was killed before its first
+                                      // checkpoint, and this run repeats that run's steps
     event::Event start;
     start.set_step(first_step);
     start.mutable_session_log()->set_status(event::SessionLog::START);

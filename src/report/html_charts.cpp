@@ -40,7 +40,7 @@ Range range_around(double low, double high) {
   return {std::floor(low / step + 1e-9) * step, std::ceil(high / step - 1e-9) * step, step};
 }
 
-/// Returns the text of a tick. At the distance `step`, two ticks never have the same text.
+/// Returns the text of a tick. Two ticks that are `step` apart never have the same text.
 std::string tick_text(double value, double step) {
   constexpr double small = 1e-4, thousand = 1e3, million = 1e6;
   if (std::abs(value) < step * 1e-6) return "0";

@@ -1,9 +1,9 @@
 // HTML page of an evaluation: the page of each task, the parts that all pages have in common, charts, texts and tables.
-// A page needs no other files and no network.
+// A page needs no other files and no network connection.
 //
 // A page has scores, learning curves, the sections of the task, pictures, and the description of the run. Equal input
-// gives equal bytes: the page has no date. A page is HTML and well-formed XML. PageFacts contains plain texts, which
-// html_page() escapes. Exception: ShownPictures::title and all texts of TaskContent are HTML.
+// results in equal bytes, because the page has no date. A page is HTML and well-formed XML. PageFacts contains plain
+// texts, which html_page() escapes. Exception: ShownPictures::title and all texts of TaskContent are HTML.
 #pragma once
 
 #include <cstddef>
@@ -87,7 +87,7 @@ struct PageSection {
 
 /// The parts of a page that depend on the task.
 struct TaskContent {
-  std::string outputs;                ///< what the task distinguishes: "10 classes"
+  std::string outputs;                ///< the outputs of the task as text: "10 classes"
   std::span<const ScoreText> scores;  ///< scores in the order of the page; the first score has a learning curve
   std::vector<PageSection> sections;
   std::string_view about_pictures;  ///< explains the captions of the pictures
@@ -140,8 +140,8 @@ struct ClassResults {
   std::span<const std::string> names = {};  ///< class names; empty: the page shows the classes' numbers
 };
 
-/// The largest number of classes in a confusion matrix. If there are more classes, the matrix shows the classes of the
-/// pairs that are confused most often.
+/// The largest number of classes in a confusion matrix. If a task has more classes, the matrix shows the classes of the
+/// most frequently confused pairs.
 inline constexpr std::size_t max_matrix_classes = 25;
 
 /// Makes the page of a classification. The sections of the task are a confusion matrix with the most confused pairs, a

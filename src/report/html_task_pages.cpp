@@ -77,8 +77,8 @@ std::vector<std::size_t> Sections::matrix_classes() const {
   if (all.size() <= max_matrix_classes) return all;
   std::vector<std::size_t> candidates;
   for (const ConfusedPair& pair : confusions_.pairs) candidates.insert(candidates.end(), {pair.truth, pair.predicted});
-  candidates.insert(candidates.end(), all.begin(), all.end());  // if fewer classes are confused, adds other classes to
-                                                                // fill the matrix
+  candidates.insert(candidates.end(), all.begin(), all.end());  // if the confused classes do not fill the matrix, other
+                                                                // classes fill it
   std::set<std::size_t> shown;
   for (auto label = candidates.begin(); shown.size() < max_matrix_classes; ++label) shown.insert(*label);
   return {shown.begin(), shown.end()};

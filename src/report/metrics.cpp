@@ -134,7 +134,7 @@ std::optional<double> step_of(const nlohmann::json& record) {
   return record.is_object() ? number_in(record, "step") : std::nullopt;
 }
 
-/// Returns the offset after the last line of a step before `first_step`.
+/// Returns the offset at which the last line of a step before `first_step` ends.
 std::uint64_t end_of_earlier_lines(const std::filesystem::path& path, std::int64_t first_step) {
   if (first_step <= 0) return 0;
   LinesFromEnd lines(path);
@@ -284,7 +284,8 @@ std::optional<PacePoint> logged_pace(const std::filesystem::path& train_dir, std
 
 namespace {
 
-/// Returns the step of a line, which is a whole number that a float64 represents exactly.
+/// Returns the step of a line. Returns nullopt if the step is not a whole number from 0 to 2^53, which a float64
+/// represents exactly.
 std::optional<std::int64_t> step_in(const nlohmann::json& object) {
   constexpr double most = 9007199254740992.0;  // 2^53
   const std::optional<double> step = number_in(object, "step");

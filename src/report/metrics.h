@@ -104,15 +104,15 @@ struct StepScore {
 /// The prefix of the names of an evaluation's fields.
 inline constexpr std::string_view evaluation_prefix = "eval_";
 
-/// The field of an evaluation's line with the seconds that the evaluation took.
+/// The name of the field that stores the duration of an evaluation in the evaluation's line, in seconds.
 inline constexpr std::string_view evaluation_seconds_name = "evaluation_seconds";
 
-/// Reads the seconds of the last evaluation from `train_dir/metrics.jsonl`. Returns nullopt if no line has them or the
-/// file cannot be read.
+/// Reads the duration of the last evaluation, in seconds, from `train_dir/metrics.jsonl`. Returns nullopt if no line
+/// has the duration or the file cannot be read.
 std::optional<double> logged_evaluation_seconds(const std::filesystem::path& train_dir);
 
-/// Reads the score of the last evaluation of `step` from `train_dir/metrics.jsonl`. The score has the names of `form`.
-/// Returns nullopt if there is no such line or the file cannot be read.
+/// Reads the score of the last evaluation of `step` from `train_dir/metrics.jsonl`. The score has the same names as
+/// `form`. Returns nullopt if there is no such line or the file cannot be read.
 std::optional<Score> logged_score(const std::filesystem::path& train_dir, std::int64_t step, const Score& form);
 
 /// Reads the scores of all evaluations up to `last_step` from `train_dir/metrics.jsonl`, in the order of the file. The

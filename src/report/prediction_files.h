@@ -16,7 +16,7 @@
 
 namespace carillon {
 
-/// A record in the form in which a page or a sheet shows it.
+/// A record as a page or a sheet shows it.
 struct ShownPrediction {
   std::string truth, predicted;       ///< true and predicted target as text: "cat"; "cat, dog"; "12.5"
   std::string rating;                 ///< rating of the prediction: its probability, loss or error
@@ -38,15 +38,15 @@ struct RecordOrigin {
 /// Checks that the file can be written, without changing anything. Errors: usage (the name does not end in .csv), io.
 void check_predictions_place(const std::filesystem::path& path);
 
-/// The columns of the file. They follow the columns with the origin of the record.
+/// The columns of the file after the columns with the origin of the record.
 struct PredictionTable {
   std::vector<std::string> columns;
   std::size_t record_count = 0;
   std::function<std::vector<std::string>(std::size_t record)> cells;  ///< the cells of a record, one for each column
 };
 
-// Make the table of each task. `names`: names of the classes, labels or numbers; empty: the table shows their indices.
-// The arguments must outlive the table.
+// These functions make the table of each task. `names`: names of the classes, labels or numbers; empty: the table shows
+// their indices. The arguments must outlive the table.
 /// Columns: true class and predicted class, and the most probable classes with their probabilities.
 PredictionTable class_table(const Predictions& predictions, std::span<const std::string> names);
 /// Columns: true labels and predicted labels, separated by `;`, and the probability of each label.
@@ -64,7 +64,7 @@ void write_predictions(const std::filesystem::path& path, const PredictionTable&
 inline constexpr std::size_t max_sheet_mistakes = 64;
 
 /// Makes a PNG file. Each picture has three lines below it: the target, the prediction, and the rating of the
-/// prediction. If there are no mistakes, a single tile says so.
+/// prediction. If there are no mistakes, the sheet has a single tile, which says so.
 std::string mistake_sheet(const std::vector<ShownPrediction>& mistakes);
 
 /// Checks that the sheet can be written, without changing anything. Errors: usage (the name does not end in .png), io.

@@ -10,8 +10,8 @@
 namespace carillon {
 namespace {
 
-constexpr double min_seconds_in_words = 120.0;  // from this number of seconds on, a text that states minutes is easier
-                                                // to read
+constexpr double min_seconds_in_words = 120.0;  // from this total on, the table also states the time in minutes or
+                                                // hours, which are easier to read
 
 std::string head_line(std::string_view name, const std::string& value, const std::string& aside) {
   return fmt::format("{:<15}{:>12}  {}", name, value, aside);

@@ -25,19 +25,20 @@ struct PhaseSeconds {
   double data = 0.0;         ///< time in which steps wait for records
   double training = 0.0;     ///< all other time in steps
   double evaluation = 0.0;   ///< time of the evaluations during the training and at its end
-  double checkpoints = 0.0;  ///< time for copying the state and for waiting; most of the writing overlaps with steps
+  double checkpoints = 0.0;  ///< time for copying the state and waiting for writes; most of the writing happens during
+                             ///< steps
   double total() const { return start + data + training + evaluation + checkpoints; }
 };
 
-/// "reached accuracy 0.9840 (9840/10000) at step 2400, --stop-at-accuracy 0.98, after 34.21 s: start 0.40 s, data
-/// 0.10 s, training 32.10 s, evaluation 1.21 s, checkpoints 0.40 s"
+/// Returns, for example, "reached accuracy 0.9840 (9840/10000) at step 2400, --stop-at-accuracy 0.98, after 34.21 s:
+/// start 0.40 s, data 0.10 s, training 32.10 s, evaluation 1.21 s, checkpoints 0.40 s".
 std::string target_line(std::int64_t step, const Score& score, double target, const PhaseSeconds& seconds);
 
-/// "ended by --patience 3 at step 2400: no later evaluation was better than accuracy 0.9707 (9707/10000) at step
-/// 900"
+/// Returns, for example, "ended by --patience 3 at step 2400: no later evaluation was better than accuracy 0.9707
+/// (9707/10000) at step 900".
 std::string patience_line(std::int64_t step, std::int64_t patience, const std::optional<StepScore>& best);
 
-/// "best checkpoint runs/mnist/best.ckpt.h5: accuracy 0.9840 (9840/10000) at step 2400"
+/// Returns, for example, "best checkpoint runs/mnist/best.ckpt.h5: accuracy 0.9840 (9840/10000) at step 2400".
 std::string best_checkpoint_line(const std::string& path, const StepScore& best);
 
 /// The table that a run prints at its end: its steps, best score, and wall time by phase.
@@ -51,7 +52,7 @@ struct RunSummary {
   std::vector<double> rank_work;  ///< [rank] seconds of the rank's work in steps, without waiting; empty: unknown
 };
 
-/// In seconds. A run that is shorter than this prints no table at its end.
+/// A run of fewer seconds than this prints no table at its end.
 inline constexpr double min_summary_seconds = 10.0;
 
 /// Returns a table of up to 11 lines. Returns an empty text if the run was shorter than `min_seconds`.
@@ -90,7 +91,7 @@ class RunLog {
   /// Logs the settings as a text in TensorBoard.
   void settings(std::int64_t step, const std::vector<Field>& fields);
   void step(const StepRecord& record);
-  /// Writes the line of metrics.jsonl without times, because an earlier run computed the step.
+  /// Writes the line of a step to metrics.jsonl without times, because an earlier run computed the step.
   void untimed_step(const StepResult& result, double learning_rate);
   /// `seconds`: duration of the evaluation.
   void evaluation(std::int64_t step, const Metric& metric, double seconds = 0.0);

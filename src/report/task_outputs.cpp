@@ -129,7 +129,7 @@ class LabelOutputs : public TaskOutputs {
   const std::vector<std::string>& names_;
 };
 
-/// Returns a number of decimals from 0 to 9: the smallest number with which a text shows a hundredth of the deviation.
+/// Returns the smallest number of decimals, from 0 to 9, with which a text shows a hundredth of the deviation.
 int decimals_of(double deviation) {
   constexpr int most = 9;
   if (!(deviation > 0.0)) return 2;

@@ -16,8 +16,8 @@ namespace carillon {
 
 /// The data that the outputs of a classification need.
 struct OutputNeeds {
-  bool has_confusion_matrix = false;  ///< TaskOutputs::write_report needs it
-  bool has_predictions = false;       ///< all other members of TaskOutputs need them
+  bool has_confusion_matrix = false;  ///< TaskOutputs::write_report needs the matrix
+  bool has_predictions = false;       ///< all other functions of TaskOutputs need the predictions
 };
 
 /// Records that an output shows.
@@ -35,13 +35,13 @@ class TaskOutputs {
   virtual std::string page(const PageFacts& facts) const = 0;
   virtual PredictionTable table() const = 0;
   /// Returns the lists of a page. Each list has at most `count` records. The first list has the records with the worst
-  /// predictions, and begins with the worst.
+  /// predictions, the worst first.
   virtual std::vector<RecordList> lists(std::size_t count) const = 0;
   /// Returns the description of the record in a page, without its picture and its origin.
   virtual ShownPrediction shown(std::size_t record) const = 0;
 };
 
-/// Makes a metric for `task` that also stores the data that the outputs need.
+/// Makes a metric for `task`. The metric also stores the data that the outputs need.
 MakeMetric metric_for_outputs(TargetKind target, const Task& task, const OutputNeeds& needs);
 
 /// Makes the outputs of a task. `metric`: a metric that metric_for_outputs made. `names`: names of the classes, labels

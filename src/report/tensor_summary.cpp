@@ -29,14 +29,15 @@ std::vector<double> make_limits() {
 }
 
 /// Finds the bucket of a float without a search. The top 13 bits of a float (sign, exponent, 4 bits of mantissa) are
-/// its cell. Values in a cell differ by less than a tenth of their size. Neighbouring bucket limits differ by a tenth,
-/// so a cell contains at most one limit.
+/// its cell. Values in a cell differ by less than a tenth of their size. Neighbouring bucket limits differ by a tenth.
+/// Therefore a cell contains at most one limit.
 ///
 /// Compares integers, not floats, because float comparisons treat denormals as 0 (src/core/process.h).
 struct BucketTable {
   static constexpr int cell_bits = 13, cell_shift = 32 - cell_bits;
-  std::array<std::uint16_t, std::size_t{1} << cell_bits> first_bucket;  ///< [cell] the bucket of its lowest value
-  std::vector<std::int32_t> ends;  ///< [bucket] rank of the lowest float that is not below the bucket's limit
+  std::array<std::uint16_t, std::size_t{1} << cell_bits> first_bucket;  ///< [cell] the bucket of the cell's lowest
+                                                                        ///< value
+  std::vector<std::int32_t> ends;  ///< [bucket] rank() of the lowest float that is not below the bucket's limit
 
   BucketTable() {
     for (const double limit : histogram_limits()) ends.push_back(rank_of_lowest_from(limit));
@@ -101,14 +102,15 @@ class BucketCounter {
   }
 
  private:
-  // Neighbouring values often belong to the same bucket. Counting them in different tables avoids that an increment
-  // waits for the previous increment. The distance between tables is not a multiple of 4 KiB, which would cause 4K
-  // aliasing.
+  // Neighbouring values often belong to the same bucket. They are counted in different tables, so that an increment
+  // need not wait for the previous increment. The distance between tables is not a multiple of 4 KiB, which would cause
+  // 4K aliasing.
   static constexpr std::size_t table_count = 4, table_size = 1568;
   std::array<std::array<std::uint32_t, table_size>, table_count> counts_{};
 };
 
-/// Sums and extremes of values in independent lanes: the order of additions is fixed, and the loop vectorizes.
+/// Sums and extremes of values in independent lanes. The lanes fix the order of the additions and let the loop
+/// vectorize.
 struct Lanes {
   static constexpr std::size_t width = 16;
   double sums[width] = {}, squares[width] = {};
@@ -137,7 +139,7 @@ CARILLON_SIMD void add_values(const float* values, std::size_t count, Lanes& to)
   for (; i < count; ++i) to.add(i % Lanes::width, values[i]);
 }
 
-// This is a separate function, so that no instruction set fuses product and sum into one rounding.
+// A separate function for the product prevents a fused multiply-add, which would round product and sum only once.
 CARILLON_SIMD void multiply(const float* values, float factor, std::size_t count, float* results) {
   for (std::size_t i = 0; i < count; ++i) results[i] = factor * values[i];
 }

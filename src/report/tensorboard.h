@@ -30,7 +30,7 @@ namespace carillon {
 struct Histogram {
   double min = 0;
   double max = 0;
-  double count = 0;  ///< of finite values only: none of these members counts NaN and infinities
+  double count = 0;  ///< number of finite values; no member of Histogram includes NaN or infinities
   double sum = 0;
   double sum_squares = 0;
   /// A run of empty buckets is merged into one bucket, as in TensorFlow.
@@ -55,8 +55,8 @@ struct ParameterHistograms {
   std::vector<Histogram> gradients;  ///< histograms of the gradients of the loss, including its L2 part
 };
 
-/// The part of the histograms that a rank computes. The rank does not fill the other histograms. Two ranks of a host
-/// divide the work.
+/// The part of the histograms that a rank computes. The rank leaves all other histograms empty. This lets two ranks of
+/// a host divide the work.
 struct HistogramShare {
   bool variables = true;
   bool gradients = true;
@@ -109,8 +109,9 @@ Picture picture_of(const float* values, std::int64_t height, std::int64_t width,
 //
 // The file has TFRecord framing around tensorflow.Event messages (field numbers: tensorflow/core/util/event.proto,
 // framework/summary.proto, framework/graph.proto, framework/tensor.proto). The first event is file_version
-// "brain.Event:2", which is flushed immediately. On resume, or if an earlier run left event files, a SessionLog START
-// at the first step follows. This event makes readers drop the events that the stopped run wrote from that step on.
+// "brain.Event:2", which is flushed immediately. If the run resumes, or if an earlier run left event files, the next
+// event is a SessionLog START with the first step. This event makes readers drop the events of the earlier run from
+// this step on.
 
 /// A node of the graph that TensorBoard draws: tensorflow.NodeDef.
 struct GraphNode {

@@ -73,7 +73,7 @@ std::vector<float> weights_of(std::span<const double> values, double mean) {
   return weights;
 }
 
-/// Returns the rows of a file of class weights.
+/// Collects and checks the rows of a file of class weights.
 class WeightRows {
  public:
   WeightRows(std::string name, std::int64_t classes, std::span<const std::string> class_names)

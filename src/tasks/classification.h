@@ -22,8 +22,8 @@ struct ClassificationSettings {
   std::int64_t classes = 0;
   float label_smoothing = 0.0f;            ///< share of each target that is spread evenly over all classes, 0 to 1
   float focal_gamma = 0.0f;                ///< exponent of focal loss, at least 0
-  bool balances_weights = false;           ///< class weights that balance the training records
-  std::vector<double> class_weights = {};  ///< given weights, [classes], which replace balanced weights; empty: none
+  bool balances_weights = false;           ///< true: compute class weights that balance the training records
+  std::vector<double> class_weights = {};  ///< [classes] given weights, used instead of balanced weights; empty: none
 };
 
 /// Makes the task. Errors: failed (`classes` is not positive, or class_weights has the wrong size).
@@ -41,16 +41,17 @@ Task classification_task(const ClassificationSettings& settings);
 /// Counts the records of each class. `targets`: [records] int32, each from 0 to classes - 1.
 std::vector<std::int64_t> class_counts(std::span<const std::byte> targets, std::int64_t classes);
 
-/// Returns the weights `balanced` of the formula above. Requires at least one record.
+/// Returns the weights by the formula `balanced` above. Requires at least one record.
 std::vector<float> balanced_class_weights(std::span<const std::int64_t> counts);
 
-/// Scales the weights `given` by the formula above. Errors: data (all records have weight 0, or a weight is too large).
+/// Scales the weights in `given` by the formula `given` above. Errors: data (all records have weight 0, or a weight is
+/// too large).
 std::vector<float> scaled_class_weights(std::span<const double> given, std::span<const std::int64_t> counts);
 
 /// Reads weights from a CSV file (src/core/text_file.h): a line "class,weight", then a line for each class, in any
-/// order. The text "class" is the name of a class or, if no class has this name, the number of a class, from 0. A
-/// weight is a number of at least 0. `class_names`: [class]; empty: the names are unknown. Errors: data (the message
-/// names file and line), no_input, io.
+/// order. The field "class" is the name of a class. If no class has this name, the field is the number of a class, from
+/// 0. A weight is a number of at least 0. `class_names`: [class]; empty: the names are unknown. Errors: data (the
+/// message names file and line), no_input, io.
 std::vector<double> read_class_weights(const std::string& path, std::int64_t classes,
                                        std::span<const std::string> class_names);
 

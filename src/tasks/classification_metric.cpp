@@ -16,7 +16,7 @@ namespace {
 constexpr double full_confidence = 1 << 30;  ///< the confidence 1 as a fixed-point number, in the units of
                                              ///< Bin::confidence
 constexpr std::size_t top_count = 5;
-constexpr std::size_t class_values = 4, cell_values = 3;  ///< how many numbers contents() has per row and per cell
+constexpr std::size_t class_values = 4, cell_values = 3;  ///< count of numbers per row and per cell in contents()
 
 double ratio(std::int64_t part, std::int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
 
@@ -165,10 +165,10 @@ void ClassificationMetric::add(std::span<const float> outputs, std::span<const s
 }
 
 // The format is a sequence of int64 numbers: the number of classes; the number of samples; the number of samples with
-// the true class in the top 5; whole and fraction of the sum of losses; count, correct and confidence of each bin. Then
-// follow the number of rows, and (class, support, predicted, correct) for each class with samples or predictions. If
-// there is a confusion matrix, then follow the number of cells, and (label, predicted, samples) for each cell with
-// samples. If there are predictions, then follow their number and the predictions.
+// the true class in the top 5; whole and fraction of the sum of losses; count, correct and confidence of each bin. The
+// next numbers are the number of rows, and (class, support, predicted, correct) for each class with samples or
+// predictions. If there is a confusion matrix, the next numbers are the number of cells, and (label, predicted,
+// samples) for each cell with samples. If there are predictions, their number and the predictions come last.
 std::string ClassificationMetric::contents() const {
   std::vector<std::int64_t> values{static_cast<std::int64_t>(classes_.size()), samples_, in_top_5_, loss_sum_.whole,
                                    loss_sum_.fraction};

@@ -2,17 +2,17 @@
 // file first defines the counts that the metric uses: ClassCounts (of one class against all other classes), Accuracy
 // and ConfusionMatrix.
 //
-//   accuracy           share of samples for which the first of the largest outputs is the true class
-//   cross_entropy      mean of log(sum_i exp(x_i)) - x_c over the samples with logits x and class c, without smoothing
-//   top_5              share of samples for which fewer than 5 classes precede the true one; only with > 5 classes
+//   accuracy           share of samples for which no class precedes the true class
+//   cross_entropy      mean of log(sum_i exp(x_i)) - x_c over samples with logits x and class c, no label smoothing
+//   top_5              share of samples for which fewer than 5 classes precede the true class; only with > 5 classes
 //   balanced_accuracy  mean over c of correct(c) / support(c);  c: classes with samples
 //   macro_f1           mean over c of 2 correct(c) / (support(c) + predicted(c));  c: with samples or predictions
 //   calibration_error  sum over bins b of n(b) / n |accuracy(b) - confidence(b)|
 //
 // A class precedes another class if its output is larger. If both outputs are equal, the class with the smaller index
 // precedes. The confidence of a sample is its largest probability (softmax). Bin b holds the samples with b / 15 <
-// confidence <= (b + 1) / 15. The sums of losses and confidences are in fixed point, so no score depends on the order
-// of the samples or the number of ranks.
+// confidence <= (b + 1) / 15. The sums of losses and confidences are in fixed point, because such sums do not depend on
+// the order of the numbers. Therefore all scores are the same for any order of the samples and any number of ranks.
 //
 // Outputs: logits, [samples, classes]. Targets: int32 [], 0 .. classes - 1. Memory: 24 bytes per class.
 //
@@ -64,13 +64,14 @@ struct ClassCounts {
   }
 };
 
-/// Counts the samples for which the largest output is the true class.
+/// Counts the samples for which the class with the largest output is the true class.
 struct Accuracy {
   std::int64_t correct = 0;
   std::int64_t total = 0;
 
   double value() const { return static_cast<double>(correct) / static_cast<double>(total); }
-  /// metrics.jsonl uses the name "precision" and TensorBoard "precision @ 1", as TensorFlow's tutorials do.
+  /// The name of the score is "precision" in metrics.jsonl and "precision @ 1" in TensorBoard, as in TensorFlow's
+  /// tutorials.
   Score score() const;
   /// For example "precision @ 1 = 0.984 (9840/10000)".
   std::string text() const;
@@ -87,7 +88,7 @@ class ConfusionMatrix {
       : class_count_(class_count), counts_(class_count * class_count, 0) {}
 
   std::size_t class_count() const { return class_count_; }
-  /// [predicted class] Returns the numbers of samples with the true class `label`.
+  /// Returns the numbers of samples with the true class `label`, by predicted class.
   std::span<std::int64_t> row(std::size_t label) {
     return std::span(counts_).subspan(label * class_count_, class_count_);
   }
@@ -142,9 +143,9 @@ struct FixedPointSum {
 
 /// The data that a ClassificationMetric stores for reports, in addition to the scores.
 struct ClassificationDetails {
-  bool has_confusion_matrix = false;  ///< 8 bytes per pair of classes
-  bool has_predictions = false;       ///< 64 bytes per sample, and three times this number during the merge of all
-                                      ///< ranks' parts
+  bool has_confusion_matrix = false;  ///< needs 8 bytes per pair of classes
+  bool has_predictions = false;       ///< needs 64 bytes per sample; three times as many bytes while the samples of all
+                                      ///< ranks are merged
 };
 
 class ClassificationMetric : public Metric {

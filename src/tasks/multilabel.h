@@ -11,8 +11,9 @@
 //   average precision of a label   sum over thresholds of (R_k - R_(k-1)) P_k, from the highest threshold downwards;
 //                                  P_k, R_k: precision and recall of "logit >= threshold k"
 //   mean average precision         mean over the labels that apply to at least one sample
-//   F1 of a label                  2 tp / (2 tp + fp + fn); 0 without a positive sample or prediction
-//   macro F1, micro F1             mean of the labels' F1; F1 of the counts over all labels
+//   F1 of a label                  2 tp / (2 tp + fp + fn); 0 if the label has no sample and no prediction
+//   macro F1                       mean of the F1 of all labels
+//   micro F1                       F1 of the counts, each summed over all labels
 //
 // The scores are defined as in scikit-learn.
 #pragma once
@@ -36,7 +37,8 @@ Task multilabel_task(std::int64_t labels);
 struct LabelResult {
   ClassCounts counts;                       ///< `support` is the number of samples to which the label applies
   std::optional<double> average_precision;  ///< nullopt: the label applies to no sample
-  double best_threshold = 0.5;  ///< the label has the highest F1 if it counts as predicted from this probability on
+  double best_threshold = 0.5;  ///< the threshold with the highest F1, if the label is predicted from this probability
+                                ///< on
   double best_f1 = 0.0;         ///< F1 at that threshold
 };
 
@@ -48,7 +50,8 @@ class MultilabelMetric : public Metric {
   void add(std::span<const float> outputs, std::span<const std::byte> targets) override;
   std::string contents() const override { return samples_.contents(); }
   void merge(std::string_view contents) override;
-  /// The names are "mean_average_precision", "macro_f1", "micro_f1" and "binary_cross_entropy", which logs name "loss".
+  /// The names are "mean_average_precision", "macro_f1", "micro_f1" and "binary_cross_entropy". Logs name the last
+  /// score "loss".
   std::vector<Score> scores() const override;
   /// For example "mean average precision = 0.812 (20 labels, 4952 records)".
   std::string text() const override;
@@ -65,8 +68,7 @@ class MultilabelMetric : public Metric {
 
  private:
   StoredSamples samples_;
-  mutable std::vector<LabelResult> results_;  ///< the results that were computed from `samples_`; empty: not computed
-                                              ///< yet
+  mutable std::vector<LabelResult> results_;  ///< the results for `samples_`; empty: not computed yet
 };
 
 }  // namespace carillon

@@ -67,7 +67,7 @@ void StoredSamples::add(std::span<const float> outputs, std::span<const std::byt
   targets_.insert(targets_.end(), targets.begin(), targets.end());
 }
 
-// The format is, for each sample, its outputs and its target.
+// The result contains, sample by sample, the outputs and then the target.
 std::string StoredSamples::contents() const {
   const std::size_t output_bytes = columns_ * sizeof(float);
   std::string contents(count() * (output_bytes + target_bytes_), '\0');

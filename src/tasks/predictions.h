@@ -1,7 +1,6 @@
-// The outputs of an evaluation: their meaning as predictions, and StoredSamples, which stores the outputs of all
-// samples.
+// Converts the outputs of an evaluation to predictions. StoredSamples stores the outputs of all samples.
 //
-// Predictions of a classification and of a multi-label network, from their outputs (logits), in float64:
+// Probabilities from the outputs (logits) of a classification or multi-label network, in float64:
 //
 //   probability of class i   softmax:  exp(x_i) / sum_j exp(x_j)
 //   probability of a label   sigmoid:  1 / (1 + exp(-x))
@@ -84,16 +83,19 @@ std::vector<std::size_t> first_by(std::vector<std::size_t> indices, std::size_t 
   return indices;
 }
 
-/// Returns the indices of up to `count` mistakes, those with the largest confidence, in descending order of confidence.
+/// Returns the indices of the mistakes with the largest confidence, in descending order of confidence. Returns at most
+/// `count` indices.
 std::vector<std::size_t> most_certain_mistakes(std::span<const Prediction> samples, std::size_t count);
-/// Returns the indices of up to `count` samples, those with the smallest confidence, in ascending order of confidence.
+/// Returns the indices of the samples with the smallest confidence, in ascending order of confidence. Returns at most
+/// `count` indices.
 std::vector<std::size_t> least_certain(std::span<const Prediction> samples, std::size_t count);
 
 /// The outputs and targets of all samples of an evaluation, in the order of the records.
 ///
-/// Metrics that need all samples at once, such as average precision, use this class. Every rank merges the parts of all
-/// ranks in rank order. Therefore the samples and all sums over them are the same for any number of ranks. Each rank
-/// needs memory for the outputs and targets of all records. During the merge, it needs up to three times this memory.
+/// Metrics that need all samples at once, such as average precision, use this class. Every rank merges the samples of
+/// all ranks in rank order. Therefore the order of the samples, and every sum over them, is the same for any number of
+/// ranks. Each rank needs memory for the outputs and targets of all records. During the merge, it needs up to three
+/// times this memory.
 class StoredSamples {
  public:
   /// `outputs`: the number of outputs of one sample. `target_bytes`: the number of bytes of the target of one sample.
@@ -106,11 +108,11 @@ class StoredSamples {
   std::span<const float> outputs() const { return outputs_; }
   std::span<const std::byte> targets() const { return targets_; }
 
-  /// As Metric::add.
+  /// Same contract as Metric::add.
   void add(std::span<const float> outputs, std::span<const std::byte> targets);
-  /// As Metric::contents.
+  /// Same contract as Metric::contents.
   std::string contents() const;
-  /// As Metric::merge. Errors: failed.
+  /// Same contract as Metric::merge. Errors: failed.
   void merge(std::string_view contents);
 
  private:

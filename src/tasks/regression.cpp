@@ -66,7 +66,7 @@ double RegressionMetric::target(std::size_t i, std::size_t column) const {
 NumberResult RegressionMetric::result_of(std::size_t column) const {
   const auto count = static_cast<double>(samples_.count());
   double sum = 0.0, absolute = 0.0, squared = 0.0, spread = 0.0;
-  bool are_equal = true;  // if all numbers are equal, the deviation must be 0; with a rounded mean, it would not be 0
+  bool are_equal = true;  // equal numbers must have the deviation 0, but a rounded mean would make it nonzero
   for (std::size_t i = 0; i < samples_.count(); ++i) {
     sum += target(i, column);
     are_equal = are_equal && target(i, column) == target(0, column);

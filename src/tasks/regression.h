@@ -21,7 +21,7 @@ namespace carillon {
 struct RegressionSettings {
   std::vector<NumberScale> numbers;  ///< one scale for each number of the target
   MeanLossKind loss = MeanLossKind::squared_error;
-  float huber_delta = 1.0f;  ///< only for huber: largest error for which the loss is squared, in deviations; above 0
+  float huber_delta = 1.0f;  ///< huber only: the loss is squared for errors up to this size, in deviations; above 0
 };
 
 /// Makes the task. Errors: failed (there are no numbers, or the loss is unknown).
@@ -35,8 +35,10 @@ struct NumberResult {
 
 /// The metric of a regression, in the unit of the numbers. e: predicted number - number.
 ///
-///   mae    mean of |e|          r2   1 - sum of e^2 / sum of (number - mean number)^2: 1 is perfect, 0 is as good as
-///   rmse   sqrt(mean of e^2)         always predicting the mean. If all numbers are equal: 1 if every e is 0, else 0
+///   mae    mean of |e|
+///   rmse   sqrt(mean of e^2)
+///   r2     1 - sum of e^2 / sum of (number - mean number)^2: 1 is perfect, 0 is as good as always predicting the mean.
+///          If all numbers are equal, r2 is 1 if every e is 0, otherwise 0.
 ///
 /// Each score is the mean over the k numbers of a sample, as in scikit-learn. Outputs: standardised numbers, [samples,
 /// k]. Targets: float32 [k], standardised.
@@ -79,8 +81,7 @@ class RegressionMetric : public Metric {
 
   std::vector<NumberScale> numbers_;
   StoredSamples samples_;
-  mutable std::vector<NumberResult> results_;  ///< the results that were computed from `samples_`; empty: not computed
-                                               ///< yet
+  mutable std::vector<NumberResult> results_;  ///< the results for `samples_`; empty: not computed yet
 };
 
 }  // namespace carillon

@@ -61,8 +61,8 @@ def damaged_files(records, images):
 
 
 def forged_checkpoint(content, old, new):
-    """Returns the content of a checkpoint in which `new`, of equal length, replaces the bytes `old`, with correct
-    checksums."""
+    """Returns the content of a checkpoint in which `new`, of equal length, replaces the bytes `old`. The checksums are
+    correct."""
     image = content[512:].replace(old, new)
     if len(old) != len(new) or image == content[512:]:
         raise ValueError(f"{old} is not in the checkpoint")

@@ -46,7 +46,8 @@ def check(context):
 
 
 def _is_mnist(context):
-    """Whether the first labels of the dataset are MNIST's. The limits of this check hold for MNIST only."""
+    """Returns whether the first labels of the dataset are MNIST's labels. The limits of this check hold only for
+    MNIST."""
     return read_idx(context.images, "train")[1][:10].tolist() == [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
 
 

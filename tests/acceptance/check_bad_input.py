@@ -139,7 +139,7 @@ def _evaluation(context, ranks, data):
 
 def _record_files(context, data):
     """Runs trainings whose --data names folders, missing shards, GZIP files and test records. If the error line advises
-    options or a command, runs them too."""
+    options or a command, also runs the training with these options, or the command."""
 
     def train(patterns, *options, program="mnist_train"):
         return context.train(

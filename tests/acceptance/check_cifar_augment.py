@@ -9,8 +9,8 @@ from programs import Result, checkpoint
 
 STILL = ("--learning-rate", 1e-30, "--log-every", 1)
 GLOBAL_BATCH = 32
-LIMIT = 1e-5  # relative; the rounding of the loss depends on the number of ranks
-APART = 1e-3  # if the images differ, the losses of at least one step differ by more than this, relative
+LIMIT = 1e-5  # limit of relative differences of losses; the rounding of the loss depends on the number of ranks
+APART = 1e-3  # if the images differ, the losses of at least one step have a larger relative difference than this
 
 
 def check(context):

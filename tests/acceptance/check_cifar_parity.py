@@ -2,8 +2,8 @@
 
 The images are not distorted: the inputs are centre crops. The check covers both convolution methods. The error of a
 variable or moving average may be at most 2e-3 of its change since the initial checkpoint. The relative error of a
-logged loss may be at most 1e-4. The check chooses a seed with which rounding does not change which element of a pooling
-window is the largest (reference_cifar10.py). Needs torch.
+logged loss may be at most 1e-4. The check chooses a seed for which rounding never changes the position of the largest
+element in a pooling window (reference_cifar10.py). Needs torch.
 """
 
 import re
@@ -59,7 +59,7 @@ def check(context):
     paths = sorted(data.glob("train-*.tfrecord"))
     initial = _initial(context, paths, 1)
     yield _initial_values(reference, load(initial))
-    methods = METHODS if context.device == "cpu" else METHODS[:1]  # only on CPUs, Carillon implements Winograd's method
+    methods = METHODS if context.device == "cpu" else METHODS[:1]  # Carillon implements Winograd's method only on CPUs
     for method in methods:
         for title, settings in (("defaults", {}), ("schedule", SCHEDULE)):
             recipe = reference.Recipe(batch_size=GLOBAL_BATCH, **settings)

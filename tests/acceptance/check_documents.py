@@ -104,7 +104,7 @@ def _links(root):
 
 
 def _mentions(root):
-    """Checks that every document exists that a comment or a script names by its path in the repository."""
+    """Comments and scripts name documents by their paths in the repository. Checks that all these documents exist."""
     paths = [root / part for part in PARTS]
     wrong, count = [], 0
     for path in sorted(file for top in paths for file in ([top] if top.is_file() else top.rglob("*"))):
@@ -184,7 +184,7 @@ def _write_pictures(context, folder):
 
 @dataclass
 class _Page:
-    """A page, whose commands run in a folder for this page."""
+    """A page. Its commands run in a folder for this page."""
 
     context: programs.Context
     root: pathlib.Path
@@ -255,8 +255,8 @@ class _Page:
         return folder
 
     def _environment(self, folder, scales):
-        """Returns the environment of the commands. Open MPI's settings are those of jobs/mpi_env.sh, except that there
-        may be more ranks than cores, because pages share the cores."""
+        """Returns the environment of the commands. Open MPI has the settings of jobs/mpi_env.sh, with one exception:
+        there may be more ranks than cores, because pages share the cores."""
         self.scales = scales
         policies = {
             "OMPI_MCA_odls_base_sigkill_timeout": "4",

@@ -51,7 +51,8 @@ def _result(title, found, expected):
 
 
 def _steps(context, data):
-    """Checks at which steps a run evaluates, and which weights it uses, also if the run resumes at 2 ranks."""
+    """Checks at which steps a run evaluates, and which weights the evaluations use. Repeats the check for a run that
+    resumes at 2 ranks."""
     records = data / "test-*.tfrecord"
     common = (*SCALED, *QUIET, "--batch-size", 50, "--eval-data", records)
 
@@ -81,8 +82,8 @@ def _steps(context, data):
 
 
 def _pixel_scale(context, data):
-    """Checks that the evaluation uses the training's --pixel-scale. With this small scale, the biases decide the class,
-    so with another scale the result would differ."""
+    """Checks that the evaluation uses the training's --pixel-scale. With this small scale, the biases decide the class.
+    Therefore another scale would change the result."""
     run = context.directory("scaled")
     records = data / "test-*.tfrecord"
     context.train(
@@ -372,8 +373,8 @@ def _patience(context, data):
 
 
 def _halves(path, count):
-    """Writes images of which the left half (label 0) or the right half (label 1) is bright. A flip turns one class into
-    the other."""
+    """Writes images in which either the left half (label 0) or the right half (label 1) is bright. A flip turns one
+    class into the other."""
     random = np.random.default_rng(count)
     images = random.integers(0, 60, (count, 3, 32, 32), np.uint8)
     for number, image in enumerate(images):

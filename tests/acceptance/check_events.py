@@ -56,7 +56,7 @@ def _tags(title, shown, expected):
 def _mnist(context):
     """Tests mnist_train at 2 ranks, without shuffling. The run writes log lines and summaries at different steps."""
     data = context.small_set(300, 100)
-    batch, last, steps = 24, 12, [5, 10, 11]  # as in the reference: no summary at step 0, but one at the last step
+    batch, last, steps = 24, 12, [5, 10, 11]  # as in the reference program: no summary at step 0, but at the last step
 
     def train(*options):
         run = context.directory("mnist")
@@ -131,8 +131,8 @@ def _gradient(before, after, name, rate):
 
 
 def _apart(what, histogram, array):
-    """Returns {name: error} of the numbers in a histogram of `array`: absolute errors of the counts, otherwise relative
-    errors. The error of the sum is relative to an upper bound of the sum of the absolute values."""
+    """Returns {name: error} of the numbers in a histogram of `array`. The errors of the counts are absolute, and all
+    other errors are relative. The error of the sum is relative to an upper bound of the sum of the absolute values."""
     values = array.astype(np.float64).ravel()
     largest, squares = abs(values).max(), (values**2).sum()
     return {

@@ -113,7 +113,7 @@ def _seconds(context, data):
 
 
 def _killed(context, data):
-    """A run that is killed after a checkpoint must resume from it, and log no step twice."""
+    """A run that is killed after a checkpoint must resume from this checkpoint, and must log no step twice."""
     run = context.directory("killed")
     options = ("--log-every", 1, "--summary-every", 5, "--checkpoint-every", 20, "--keep-checkpoints", 0)
     process = _start(context, data, run, *SMALL, *options, "--max-steps", 1000000, ranks=2)
@@ -124,7 +124,7 @@ def _killed(context, data):
     last = max(programs.losses(run))
     for path in checkpoints(run):
         if path != checkpoint(run, 20):
-            path.unlink()  # as if the run had been killed before this checkpoint: it must repeat steps
+            path.unlink()  # simulates a kill before this checkpoint, so that the run must repeat steps
     summaries = events.shown(run)["loss"]
     good = code != 0 and last > 20 and summaries[-1][0] > 20
     yield Result("logs: the killed run logged steps after its checkpoint", good, f"of {last}, exit code {code}")
@@ -155,7 +155,7 @@ def _killed_early(context, data):
     programs.signal_process(rank, signal.SIGKILL)
     context.finish(process, TIMEOUT)
     for path in checkpoints(run):
-        path.unlink()  # as if both ranks had been killed at once; rank 1, which was not killed, has saved a checkpoint
+        path.unlink()  # simulates a kill of both ranks at once: rank 1, which was not killed, has saved this checkpoint
     context.train(*SMALL, *options, "--max-steps", 40, data=data / "train-*.tfrecord", train_dir=run, ranks=2)
     shown = [step for step, _ in events.shown(run)["loss"]]
     good = len(events.files(run)) == 2 and shown == [*range(5, 40, 5), 39]

@@ -3,17 +3,18 @@
 
   tests/acceptance/check_onnx_networks.py --bin build/bin [--work DIR] [--markdown FILE] [MODEL...]
 
-Needs torch, timm, torchvision, onnx, onnxruntime, safetensors and Pillow, and onnxscript for networks that only the exporter of
-torch.export reads. Exports each network with random weights, imports it with
+Needs torch, timm, torchvision, onnx, onnxruntime, safetensors and Pillow, and onnxscript for networks that only the
+exporter of torch.export reads. Exports each network with random weights, imports it with
 `image_train --model FILE.onnx`, and prints a row with the result and two errors against PyTorch in float64. The error
-of logits is the part of the largest error that exceeds twice the error of PyTorch in float32, relative to the largest
+of logits is the largest error minus twice the largest error of PyTorch in float32, at least 0, divided by the largest
 logit. The error of gradients is relative to the norm of all gradients.
 
 If rounding changes the sign of a ReLU's input, or the largest element of a pool's window, a gradient jumps. So the
 script measures how much gradients depend on rounding: it computes the gradients in float64 again, from weights and
-pixels with relative noise of 1e-7, which is near the rounding of float32. A network is equal if its error of logits is
-below 1e-4, and its error of gradients is below 1e-3 or at most twice the largest error of four such computations and of
-PyTorch in float32. The row names this largest error. Each network is tried with up to three sets of weights.
+pixels with relative noise of 1e-7, which is near the rounding of float32. The rounding error is the largest error of
+four such computations and of PyTorch in float32; the row names it. A network is equal if its error of logits is below
+1e-4, and its error of gradients is below 1e-3 or at most twice the rounding error. Each network is tried with up to
+three sets of weights.
 
 Some networks compute the weights of convolutions from several arrays. Carillon trains the computed weights, and the
 script compares the gradients of the computed weights.
@@ -137,8 +138,8 @@ def computed_weights():
 
 
 def gradients_of(model, pixels, labels, computed=None):
-    """The gradients by parameter. Appends the computed weights of convolutions to the list `computed`. Their gradients
-    have the names "computed 0", "computed 1" and so on."""
+    """Returns the gradients by parameter. Appends the computed weights of convolutions to the list `computed`. Their
+    gradients have the names "computed 0", "computed 1" and so on."""
     model = copy.deepcopy(model).train()  # a copy, because a forward pass changes the running statistics
     with computed_weights() as weights:
         torch.nn.functional.cross_entropy(model(pixels), labels).backward()
@@ -152,7 +153,7 @@ def gradients_of(model, pixels, labels, computed=None):
 
 
 def noisy(model, pixels, generator):
-    """Copies of the model and the pixels with relative noise of 1e-7."""
+    """Returns copies of the model and the pixels, with relative noise of 1e-7."""
     model = copy.deepcopy(model)
     with torch.no_grad():
         for values in model.parameters():
@@ -161,7 +162,8 @@ def noisy(model, pixels, generator):
 
 
 def turn_to(array, wanted):
-    """A function that turns the axes of `array` to those of `wanted`; None if the values differ or all are 0."""
+    """Returns a function that permutes the axes of `array` so that it equals `wanted`. Returns None if there is no such
+    order, or if all values are 0."""
     if array.size != wanted.size or not wanted.any():
         return None
     for order in itertools.permutations(range(array.squeeze().ndim)):
@@ -174,8 +176,8 @@ def turn_to(array, wanted):
 
 
 def turned_arrays(first, exact, wanted):
-    """Carillon's names of the arrays `wanted`, which have other names or another order of axes in Carillon, and
-    functions that turn them to PyTorch's order."""
+    """Returns {PyTorch's name: (Carillon's name, function that permutes the axes into PyTorch's order)} for the arrays
+    in `wanted`, which have other names or another order of axes in Carillon."""
     found, unused = {}, {name: array for name, array in first.items() if name not in exact}
     for parameter, values in wanted.items():
         for name, array in unused.items():
@@ -194,7 +196,8 @@ def distance(found, exact):
 
 
 def compare(programs, work, name, size, dynamo):
-    """The result for the set of weights whose gradients agree best with the limit, out of three."""
+    """Returns the best result of up to three sets of weights: the result with the smallest error of gradients relative
+    to its limit. Stops at the first error below the limit."""
     best = None
     for seed in range(3):
         found = compare_weights(programs, work, name, size, dynamo, seed)
@@ -224,13 +227,13 @@ def compare_weights(programs, work, name, size, dynamo, seed):
             torch.nn.init.uniform_(module.weight, 0.5, 1.5)
             torch.nn.init.uniform_(module.running_mean, -0.1, 0.1)
             torch.nn.init.uniform_(module.running_var, 0.8, 1.2)
-        if isinstance(module, timm.layers.DropPath):  # random numbers would differ
+        if isinstance(module, timm.layers.DropPath):  # Carillon and PyTorch would draw different random numbers
             module.drop_prob = 0.0
         if isinstance(module, torchvision.ops.StochasticDepth):
             module.p = 0.0
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-        if isinstance(getattr(module, "gain", None), torch.nn.Parameter):  # of standardised weights; some start as 0
+        if isinstance(getattr(module, "gain", None), torch.nn.Parameter):  # of standardised weights; 0 in some networks
             torch.nn.init.uniform_(module.gain, 0.5, 1.5)
     path = work / f"{name}.{seed}.onnx"
     if not path.exists():
@@ -280,7 +283,7 @@ def compare_weights(programs, work, name, size, dynamo, seed):
         of_computed -= parameter.startswith("computed")
     missing = [parameter for parameter in exact if parameter not in found]
     if computed and of_computed == 0:
-        # The convolutions' own parameters, from which the weights were computed, are not compared.
+        # Does not compare the convolutions' own parameters, from which the weights were computed.
         of_module = lambda name: model.get_submodule(name.rpartition(".")[0])
         missing = [name for name in missing if not isinstance(of_module(name), torch.nn.Conv2d)]
     error_of_gradients, rounding = distance(found, exact), distance({name: own[name] for name in found}, exact)

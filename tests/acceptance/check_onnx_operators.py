@@ -5,13 +5,13 @@
 
 Needs onnx, numpy and Pillow. The package onnx has test cases for each operator: a graph of one node with inputs and
 outputs. In Carillon, the first extent of values is the batch, and the input of a network is a picture. So the script
-adds nodes before the case: picture i has a white pixel at place i, and a product with a matrix turns it to row i of the
-case's first input. Weights, scales, shapes and indices stay constants. `image_train --model FILE.onnx --max-steps 0`
-imports the graph, and `image_eval --predictions` computes it.
+adds nodes before the case: pixel number i of picture i is white, and a product with a matrix converts picture i to row
+i of the case's first input. Weights, scales, shapes and indices stay constants.
+`image_train --model FILE.onnx --max-steps 0` imports the graph, and `image_eval --predictions` computes it.
 
 A case is skipped if Carillon cannot express it: values that are not float32, no axis besides the batch, an output
-without the batch, random numbers. The script prints a row for each other case: equal, differs, or refused with the reason. Exits with 1
-if a case that Carillon accepts differs.
+without the batch, random numbers. For each case that is not skipped, the script prints a row: equal, differs, or
+refused with the reason. Exits with 1 if a case that Carillon accepts differs.
 """
 
 import argparse
@@ -36,12 +36,12 @@ OPERATORS = """Add AveragePool BatchNormalization Cast CastLike Clip Concat Conv
 Gather Gelu Gemm GlobalAveragePool GlobalMaxPool GroupNormalization HardSigmoid HardSwish Identity InstanceNormalization
 LayerNormalization LeakyRelu MatMul MaxPool Mul Neg Pad Pow Reciprocal ReduceL2 ReduceMax ReduceMean ReduceSum Relu Reshape Resize
 ScatterND Sigmoid Slice Softmax Split Sqrt Squeeze Sub Tanh Tile Transpose Unsqueeze""".split()
-# These inputs may be computed values. Of all other operators, only input 0 may be a computed value.
+# These inputs may be computed values. For all other operators, only input 0 may be a computed value.
 VALUES = {name: (0, 1) for name in ("Add", "Sub", "Mul", "Div", "MatMul", "Einsum")} | {"Concat": range(9), "ScatterND": (0, 2)}
 
 
 class Skipped(Exception):
-    """The case has no form with a batch."""
+    """The case cannot be converted to a graph with a batch."""
 
 
 def run(*words):
@@ -52,7 +52,7 @@ def run(*words):
 
 
 def all_cases():
-    """The cases of one node with data, by operator."""
+    """Returns the cases of one node with data, by operator."""
     from onnx.backend.test.case.node import collect_testcases
 
     with contextlib.redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
@@ -66,7 +66,7 @@ def all_cases():
 
 
 def arrays(case):
-    """The inputs and outputs of the case as numpy arrays."""
+    """Returns the inputs and outputs of the case as numpy arrays."""
     inputs, outputs = case.data_sets[0]
     if not all(isinstance(array, np.ndarray) or np.isscalar(array) for array in [*inputs, *outputs]):
         raise Skipped("values that are no tensors")
@@ -74,7 +74,7 @@ def arrays(case):
 
 
 def with_pictures(case):
-    """The model with a picture as its input, the batch size and the expected output [batch, numbers]."""
+    """Returns the model with a picture as its input, the batch size, and the expected output [batch, numbers]."""
     inputs, outputs = arrays(case)
     node = onnx.NodeProto()
     node.CopyFrom(case.model.graph.node[0])
@@ -120,7 +120,7 @@ def with_pictures(case):
         nodes.append(helper.make_node("Reshape", [f"flat_{name}", shape], [name]))
     nodes.append(node)
     end = constant("own_end", np.array([-1, y.size // batch], np.int64))
-    # Without another operator at the end, a layer would be the network's last layer and get new weights.
+    # Without another operator at the end, the case's layer would be the network's last layer, which gets new weights.
     nodes.append(helper.make_node("Neg", [node.output[0]], ["own_negative"]))
     nodes.append(helper.make_node("Reshape", ["own_negative", end], ["own_rows"]))
     nodes.append(helper.make_node("Neg", ["own_rows"], ["own_result"]))
@@ -133,7 +133,7 @@ def with_pictures(case):
 
 
 def records(programs, work, batch, numbers):
-    """Records of `batch` pictures with `numbers` targets each, in order."""
+    """Makes records of `batch` pictures with `numbers` targets each, in order. Returns the pattern of their files."""
     data = work / f"records-{batch}-{numbers}"
     if data.exists():
         return data / "train-*"
@@ -153,7 +153,7 @@ def records(programs, work, batch, numbers):
 
 
 def outputs_of(programs, work, path, batch, numbers):
-    """The outputs of the imported network [batch, numbers]."""
+    """Returns the outputs of the imported network [batch, numbers]."""
     data, train_dir, table = records(programs, work, batch, numbers), work / "run", work / "predictions.csv"
     shutil.rmtree(train_dir, ignore_errors=True)
     common = ["--data", data, "--device", "cpu"]

@@ -38,7 +38,7 @@ BASIC, BOTTLENECK = "/conv2/norm/gamma", "/conv3/norm/gamma"  # names of the las
 IMAGENET = {
     "resnet18": BASIC, "resnet34": BASIC, "resnet50": BOTTLENECK, "resnet101": BOTTLENECK, "resnet152": BOTTLENECK
 }  # fmt: skip
-CUT_DEVIATION = 0.87962566103423978  # of a standard normal distribution, truncated at +-2
+CUT_DEVIATION = 0.87962566103423978  # standard deviation of a standard normal distribution that is truncated at +-2
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _global_batch(model):
 
 def _ways(global_batch, quick):
     """Returns the ways to divide a batch that the check compares with the reference. The quick form uses only the first
-    two."""
+    two ways."""
     own = ("--batch-size", global_batch // 2)
     ways = (
         Towers("2 ranks", 2, own, 2),
@@ -191,8 +191,8 @@ def _records_seen(context, reference, subject, initial):
 
 
 def _without_dirac(values, wrong, name):
-    """Returns the filters of a convolution without the first ones, which must be the identity (torch.nn.init.dirac_).
-    If they are not, appends an error to `wrong`."""
+    """Returns the filters of a convolution without the first filters, which must be the identity
+    (torch.nn.init.dirac_). If the first filters are not the identity, appends an error to `wrong`."""
     dirac = min(values.shape[2:])
     expected = np.zeros_like(values[..., :dirac])
     expected[1, 1, range(dirac), range(dirac)] = 1
@@ -274,7 +274,7 @@ def _compare(context, reference, subject, records, initial, towers):
     title = f"parity: {subject.title}, {towers.name}, {STEPS} steps"
     errors, expected_losses = _errors_by_step(reference, model, recipe, towers, run, load(initial), records)
     yield from _judge(title, errors, expected_losses, [line["loss"] for line in programs.metrics(run) if "loss" in line])
-    # Check the evaluation only for the kinds of runs that have one tower per rank.
+    # Checks the evaluation only for runs with one tower per rank.
     if towers.reference != towers.ranks:
         return
     for options in ((), ("--test-time-augmentation",)) if subject.augments else ((),):

@@ -1,5 +1,6 @@
-"""If a rank of a training is killed, the job script and `carillon train` start the training again, and it ends with the
-same results as an undisturbed training. After a loss that is not finite, they do not start it again."""
+"""If a rank of a training is killed, the job script and `carillon train` start the training again, and the training
+ends with the same results as an undisturbed training. After a loss that is not finite, they do not start the training
+again."""
 
 import pathlib
 import signal

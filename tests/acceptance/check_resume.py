@@ -1,5 +1,5 @@
-"""If a run is stopped or gets a signal and then resumes, or resumes although its newest checkpoint is damaged, it ends
-with the same bits as an uninterrupted run."""
+"""A run ends with the same bits as an uninterrupted run in three cases: it is stopped and resumes, it gets a signal and
+resumes, or it resumes although its newest checkpoint is damaged."""
 
 import os
 import pathlib

@@ -222,7 +222,7 @@ def _scripts(context, data):
 
 
 def _pending(pid, number):
-    """Whether the signal is pending for the process."""
+    """Returns whether the signal is pending for the process."""
     try:
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
     except OSError:

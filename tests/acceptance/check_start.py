@@ -169,7 +169,7 @@ def _changed_arithmetic(context, data):
 
 def _unreadable_checkpoint(context, data):
     """If the newest checkpoint cannot be read, the run must end. The run may use an older checkpoint only if the
-    content of the newest one is damaged."""
+    content of the newest checkpoint is damaged."""
     run = _trained(context, data, 4)
     checkpoint(run, 4).unlink()
     checkpoint(run, 4).symlink_to("/proc/self/mem")  # this file can be opened, but not read

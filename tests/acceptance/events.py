@@ -50,7 +50,7 @@ def read_file(path):
 
 
 def is_start(event):
-    """Whether the event is the SessionLog START of a run."""
+    """Returns whether the event is the SessionLog START of a run."""
     return event.kind == SESSION and dict(fields(event.content)).get(1) == 1
 
 

@@ -19,8 +19,8 @@ CUT_DEVIATION = 0.8796
 
 
 def is_truncated_normal(values, stddev):
-    """Whether no value exceeds two standard deviations, and the standard deviation of the values is within 6 standard
-    errors of the expected one."""
+    """Returns whether no value exceeds two standard deviations, and the standard deviation of the values is within 6
+    standard errors of the expected standard deviation."""
     error = 0.55 / np.sqrt(values.size)  # relative standard error of the standard deviation
     return abs(values).max() <= 2 * stddev * (1 + 1e-6) and abs(values.std() / (CUT_DEVIATION * stddev) - 1) < 6 * error
 

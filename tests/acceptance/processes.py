@@ -12,8 +12,8 @@ from programs import TIMEOUT
 
 
 def wait_for(process, condition, what):
-    """Waits until `condition` returns a true value, and returns this value. If the process ends before this, or if the
-    wait takes too long, kills the process and raises an error."""
+    """Waits until `condition` returns a true value, and returns this value. If the process ends first, or if the wait
+    takes too long, kills the process and raises an error."""
     deadline = time.monotonic() + TIMEOUT
     while not (found := condition()):
         if process.poll() is not None or time.monotonic() > deadline:
@@ -24,8 +24,8 @@ def wait_for(process, condition, what):
 
 
 def runs_program(pid, endings):
-    """Whether the process runs Carillon under a name that ends with one of `endings`. Raises OSError if the process has
-    ended."""
+    """Returns whether the process runs Carillon under a name that ends with one of `endings`. Raises OSError if the
+    process has ended."""
     name = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0", 1)[0].decode(errors="replace")
     return os.readlink(f"/proc/{pid}/exe").endswith("/carillon") and name.endswith(endings)
 
@@ -50,7 +50,7 @@ def rank_process(process, rank):
 
 
 def has_ended(pid):
-    """Whether the main thread of a process has ended. A zombie counts as ended."""
+    """Returns whether the main thread of a process has ended. A zombie counts as ended."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] in "ZX"
     except OSError:
@@ -58,7 +58,7 @@ def has_ended(pid):
 
 
 def catches(pid, number):
-    """Whether the process has a handler for the signal."""
+    """Returns whether the process has a handler for the signal."""
     try:
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -59,7 +59,7 @@ class Result:
 
 
 def own_lines(text):
-    """Returns the lines of the program itself: those that match neither _BANNER nor _ASIDE."""
+    """Returns the lines of the program itself: the lines that match neither _BANNER nor _ASIDE."""
     return [line for line in text.splitlines() if not (_BANNER.search(line) or _ASIDE.search(line))]
 
 
@@ -78,8 +78,8 @@ class Finished:
         return own_lines(self.errors)
 
     def complaint(self, code, names=()):
-        """Returns what is wrong with the program's end; empty if its exit code is `code` and, unless `code` is 0, it
-        printed one line that contains all `names`."""
+        """Returns what is wrong with the program's end; empty if nothing is wrong. The exit code must be `code`. Unless
+        `code` is 0, the program must have printed one line that contains all `names`."""
         lines = self.lines
         if self.code != code:
             return f"expected exit code {code}; {self.explain()}"

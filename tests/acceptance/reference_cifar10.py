@@ -5,10 +5,10 @@ cross-entropy over its batch + regularization/2 * sum w^2 of local3's and local4
 lr = lr0 * decay^floor(s / decay_steps). The training loop is in reference_training.py.
 
 A tie is a pooling window with two largest values that differ by less than the rounding error. In such a window, a run
-in float32 may pass the gradient to the other of the two values. Then the run differs from float64 by about 1e-3 after
-this step, and by 1e-2 some steps later. PyTorch in float32 has the same problem. Ties matter only in pool2, because few
-values carry its whole gradient. Therefore `train` returns the smallest relative difference in pool2; if it is large
-enough, the runs are comparable.
+in float32 may pass the gradient to the second largest value. Then the run differs from float64 by about 1e-3 after this
+step, and by 1e-2 some steps later. PyTorch in float32 has the same problem. Ties matter only in pool2, because few
+values carry its whole gradient. Therefore `train` returns the smallest relative difference in pool2. If this difference
+is large enough, the runs are comparable.
 """
 
 from dataclasses import dataclass, replace

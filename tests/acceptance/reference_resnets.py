@@ -176,7 +176,7 @@ def _begin_step(optimizer, recipe, step):
 
 def _look_ahead(values, slow, done, steps, settings):
     """Returns the values and their slow copies after `done` steps. If lookahead is due after this step, applies it.
-    Computes as LookaheadState in airbench94.py. settings: every, decay, power."""
+    Does the same computation as LookaheadState in airbench94.py. settings: every, decay, power."""
     if done % settings["every"] == 0:
         kept = settings["decay"] * (done / steps) ** settings["power"]
         slow = {name: slow[name].lerp(value, 1.0 - kept) for name, value in values.items()}

@@ -3,10 +3,10 @@ documents.
 
   tests/acceptance/short_training.py PROGRAM OPTION...
 
-SHORT_TRAININGS in the environment holds {train directory: [new, old]}. In runs with one of these train directories, all
-options that count steps (--max-steps, --eval-every, --warmup-steps and others) are multiplied by new / old; the result
-is at least 1. The options may be in the command line, the --config file or the environment. Runs with another train
-directory get at most STEPS steps. Large networks also get smaller batches.
+SHORT_TRAININGS in the environment holds {train directory: [new, old]}. In runs with one of these train directories, the
+script multiplies all options that count steps (--max-steps, --eval-every, --warmup-steps and others) by new / old. The
+result is at least 1. The options may be in the command line, the --config file or the environment. Runs with another
+train directory get at most STEPS steps. Large networks also get smaller batches.
 """
 
 import json

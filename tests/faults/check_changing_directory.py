@@ -1,5 +1,5 @@
-"""Tests a train directory that changes while a program reads it: after the program has listed the checkpoints, the
-training that still runs removes one of them."""
+"""Tests a train directory that changes while a program reads it: after the program has listed the checkpoints, a
+running training removes one of these checkpoints."""
 
 from cases import SMALL, judge, results, start
 

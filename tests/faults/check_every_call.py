@@ -2,7 +2,7 @@
 
 One training records the calls (tests/support/faulty_calls.cpp). Then the same training runs once for each combination
 of a recorded call and a fault that is possible at this call. There are two scenarios: a new run, and a run that resumes
-from the directory of a killed run. The quick form uses the calls of one checkpoint and some others.
+from the directory of a killed run. The quick form uses the calls of one checkpoint and some other calls.
 """
 
 import concurrent.futures
@@ -21,7 +21,7 @@ from processes import faulty
 from programs import Result, checkpoint
 
 STEPS, EVERY = 12, 4
-WORKERS = 3  # number of runs at the same time, which mostly wait for the disk
+WORKERS = 3  # number of runs at the same time; the runs mostly wait for the disk
 NEVER = "the call did not occur"
 WITHOUT = 0.05  # allowed share of cases in which the call does not occur, because threads run in another order
 IO, KILLED, KILLED_BELOW_MPIRUN = 74, -9, 137
@@ -49,7 +49,7 @@ class Call:
 
     @property
     def is_of_writing(self):
-        """Whether the call belongs to a checkpoint that is being written."""
+        """Returns whether the call belongs to a checkpoint that is being written."""
         return self.file.endswith(".tmp")
 
     def __str__(self):
@@ -89,7 +89,7 @@ def _scenarios(context, data, ranks):
     at = faulty(context, "fsync", f"{killed}/model.ckpt-{2 * EVERY}.*", action="kill-before")
     context.finish(context.start(undisturbed.command(killed), at), TIMEOUT)
     for step in training.saved_steps(killed):
-        if step > EVERY:  # if another rank has saved this step
+        if step > EVERY:  # true if another rank has saved this step
             checkpoint(killed, step).unlink()
     if training.saved_steps(killed) != [EVERY]:
         raise programs.ProgramFailed(f"{killed}: checkpoints of {training.saved_steps(killed)}")
@@ -124,13 +124,14 @@ def _chosen(cases, quick, ranks):
 
 
 def _opens_logs(case):
-    """Whether a resumed run fails at a call on its logs: a call that opens a log, or writes its first entries."""
+    """Returns whether a resumed run fails at a call on its logs: a call that opens a log, or writes its first
+    entries."""
     return case.fault == "EIO" and case.call.number < 3 and case.call.file.startswith(("metrics", "events"))
 
 
 def _of_second_checkpoint(case):
-    """Whether the call belongs to the second checkpoint: to its file, to its directory, or to the removal of the first
-    old checkpoint."""
+    """Returns whether the call belongs to the second checkpoint: to its file, to its directory, or to the removal of
+    the first old checkpoint."""
     call = case.call
     syncs_directory = not call.file and call.name == "fsync" and call.number == 2
     return f"model.ckpt-{2 * EVERY}" in call.file or call.name == "remove" or syncs_directory

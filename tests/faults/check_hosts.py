@@ -80,8 +80,8 @@ def _goes_on(context, data, hosts):
 
 
 def _looked_at(context, hosts):
-    """--preflight on both hosts must print a row for each host, how the lock of the train directory works on the second
-    host, and the speed of messages between the hosts."""
+    """--preflight on both hosts must print three things: a row for each host, whether the lock of the train directory
+    works on the second host, and the speed of messages between the hosts."""
     run = context.directory("preflight")
     command = context.command("mnist_train", "--preflight", "--train-dir", run, "--device", "cpu")
     done = context.finish(context.start([*hosts.launcher(4), *command]), TIMEOUT)
@@ -93,8 +93,8 @@ def _looked_at(context, hosts):
 
 
 def _rounded(context, data, hosts):
-    """--wire bf16: replicas must be equal at each checkpoint; the final variables must differ from those of a run with
-    float32; a run that resumes must end with the same variables."""
+    """--wire bf16: replicas must be equal at each checkpoint; the final variables must differ from the variables of a
+    run with float32; a run that resumes must end with the same variables."""
     ends = {}
     for name, wire, steps in (("whole", "bf16", (40,)), ("resumed", "bf16", (20, 40)), ("exact", "fp32", (40,))):
         run = context.directory("wire")

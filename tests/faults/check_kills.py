@@ -5,8 +5,8 @@ all kills of the case are made. Then the command runs until the training is comp
 of an undisturbed run bit for bit. With the same --seed, the same ranks are killed at the same steps, but at other
 moments within the step.
 
-mpirun kills the other ranks after some seconds, and it waits that long even if they have already ended. So the check
-kills mpirun as soon as they have ended.
+mpirun kills the other ranks after some seconds, and it waits for this time even if the other ranks have already ended.
+So the check kills mpirun as soon as the other ranks have ended.
 """
 
 import concurrent.futures
@@ -25,7 +25,7 @@ import programs
 from processes import has_ended, rank_processes
 from programs import SCALED, Result, checkpoint, same_bits
 
-WORKERS = 2  # cases at the same time: they mostly wait for mpirun
+WORKERS = 2  # number of cases at the same time; the cases mostly wait for mpirun
 KILL_SECONDS = 10  # seconds that mpirun waits before TERM, and again before KILL
 KILL_SECONDS_ON_HOSTS = 4  # KILL_SECONDS for a run on two hosts
 
@@ -90,9 +90,9 @@ def check(context):
 
 
 def _own_error(context):
-    """If a rank reads a damaged record, this rank must save the last completed step. After the record is repaired, the
-    same command must end with the same result as an undisturbed run. The checkpoint contains the losses of the last
-    step, because rank 0 may not have logged them."""
+    """A rank that reads a damaged record must save the last completed step. After the record is repaired, the same
+    command must end with the same result as an undisturbed run. The checkpoint contains the losses of the last step,
+    because rank 0 may not have logged them."""
     data, run, whole = context.directory("data"), context.directory("killed"), context.directory("whole")
     shutil.copytree(context.small_set(10000), data)
     file = next(data.glob("train-*"))

@@ -1,7 +1,7 @@
 """If mpirun or the program that started mpirun is killed, the run saves its last step, and no process remains. Also
 tests ranks that fail at the same time or while MPI starts: the other ranks do not wait for mpirun.
 
-The full form repeats each case; --repeats sets the number.
+The full form repeats each case; --repeats sets the number of repetitions.
 """
 
 import os

@@ -1,5 +1,6 @@
-"""Tests limits of writers and readers. A program refuses, before it trains, to write a file that it could not read. It
-refuses forged or endless files with one line, little memory and little time."""
+"""Tests limits of writers and readers. If a training would write a file that no program could read, the program refuses
+before it trains. A program refuses a forged or endless file with one error line, and needs little memory and time for
+this."""
 
 import json
 import os

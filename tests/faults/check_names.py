@@ -61,7 +61,7 @@ def _hidden_characters(context, data):
 
 
 def next_to(folder, pattern):
-    """Returns a function that returns the first file which matches the pattern when the function is called."""
+    """Returns a function. Each call of this function returns the first file that then matches the pattern."""
     return lambda: next(folder.glob(pattern))
 
 

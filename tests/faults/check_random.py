@@ -28,7 +28,7 @@ from programs import Result
 STEPS, EVERY = 240, 30
 STARTED = 0.2  # share of the faults that come in the first START_SECONDS, before the first step
 START_SECONDS = 1.2
-END_SECONDS = 0.5  # the latest faults come so long after the last step
+END_SECONDS = 0.5  # the latest faults come this long after the last step
 WAIT_SECONDS = 60  # longest wait for the moment of a fault; then the fault is omitted
 ALONE_SECONDS = 20  # longest time in which mpirun runs without ranks, before they start or after they end
 LOST, STOPPED = 71, 75
@@ -36,7 +36,7 @@ SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal
 ENDING = {signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1, signal.SIGINT}
 STOPPING = ENDING - {signal.SIGKILL}
 GONE_SECONDS = 30  # longest time in which ranks run after mpirun has ended; usually two seconds
-WORKERS = 2  # cases at the same time: they mostly wait for mpirun
+WORKERS = 2  # number of cases at the same time; the cases mostly wait for mpirun
 MARK = "FAULTS_CASE"  # environment variable that all processes of a case inherit
 
 
@@ -126,7 +126,7 @@ class Disturbed:
     def __init__(self, undisturbed, case, run):
         self._undisturbed, self._context, self._case, self._run = undisturbed, undisturbed.context, case, run
         self._codes, self._resumed = [], []
-        self._starts = set()  # steps at which starts may resume; if mpirun is killed, this step may not be printed
+        self._starts = set()  # steps at which starts may resume; a run with a killed mpirun may not print this step
         self.met = self.hung = 0  # how many faults reached a process, and how many mpiruns hung
         self._kills = 0  # starts with a KILL: the other ranks may save a step that rank 0 has not logged
 
@@ -239,7 +239,8 @@ class Disturbed:
             return f"exit code {done.code}, but it does not report the step at which it stopped"
         if said and (not saved or saved[-1] != int(said[1]) or not saved[-1] - self._kills <= logged <= saved[-1]):
             return f"stopped at step {said[1]}: checkpoints of {saved}, {logged} steps logged"
-        # At most one checkpoint may be incomplete, because the next one is written only when it is complete.
+        # At most one checkpoint may be incomplete, because a checkpoint is written only when the previous checkpoint is
+        # complete.
         due = (logged - 1) // EVERY * EVERY - EVERY
         return f"{logged} steps were logged, but {saved} saved" if due > 0 and (not saved or saved[-1] < due) else ""
 

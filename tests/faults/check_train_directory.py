@@ -37,7 +37,8 @@ def _fresh_without_space(context, data):
     checkpoint(run, 1).unlink()
     before = content(run)
     full = faulty(context, "statvfs", run, action="full")
-    # The checkpoints of adamw are larger than the earlier one, so its removal does not free enough space.
+    # A checkpoint of adamw is larger than the earlier checkpoint, so the removal of the earlier checkpoint does not
+    # free enough space.
     done = context.finish(start(context, data, run, "--fresh", "--optimizer", "adamw", environment=full), TIMEOUT)
     yield judge("--fresh keeps the checkpoints if there is no space for another", done, IO, ["MiB are free"], changes(run, before))
     done = context.finish(start(context, data, run, "--fresh", "--max-steps", 3, environment=full), TIMEOUT)

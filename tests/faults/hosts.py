@@ -67,8 +67,8 @@ class TwoHosts:
         return path
 
     def environment(self):
-        """Returns the environment of an mpirun for both hosts, if another program writes mpirun's command line. Start
-        that program with the prefix `naming`."""
+        """Returns the environment of an mpirun for both hosts. Use it if another program, such as a job script, writes
+        mpirun's command line. Start that program with the prefix `naming`."""
         return {
             "OMPI_MCA_plm_rsh_agent": str(self._agent),
             "OMPI_MCA_oob_tcp_if_include": f"{CONTROL}.0/24",

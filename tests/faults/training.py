@@ -51,8 +51,8 @@ class Training:
         return self.context.command("mnist_train", *self._options, *own, ranks=self.ranks)
 
     def damage(self, run):
-        """Returns what is wrong with the files that have names of checkpoints; empty if nothing is wrong. At any time,
-        each of these files must be complete."""
+        """Returns what is wrong with the files that have names of checkpoints; empty if nothing is wrong. Each of these
+        files must be complete at all times."""
         for path in whole_names(run):
             try:
                 arrays, step = _bytes(path), _attributes(path)["global_step"]

@@ -62,7 +62,7 @@ class PicturePredictor {
 
   /// Decodes a JPEG or PNG file and writes the network's input to `image`, which has image_shape().bytes() bytes. The
   /// input shows the same view of the picture as in evaluations (fitted_view). The input is grey if the network's
-  /// images have one channel. Thread-safe. Errors: as decode_part.
+  /// images have one channel. Thread-safe. Errors: see decode_part.
   void read_image(std::span<const std::uint8_t> file, std::span<std::uint8_t> image) const;
 
   /// Returns one vector per image: the probabilities of the classes or labels, or the numbers. Accepts at most

@@ -47,7 +47,7 @@ int predict_command(const std::vector<std::string>& words);
 int inspect_command(const std::vector<std::string>& words);
 /// Writes the network of a run as ONNX.
 int export_command(const std::vector<std::string>& words);
-/// Summarises a run: its length, evaluations, and the classes that it confuses.
+/// Summarises a run: its length, its evaluations, and the classes that the network confuses.
 int report_command(const std::vector<std::string>& words);
 /// Runs a program under mpirun or srun for the job scripts, and restarts it after a lost rank.
 int launch_command(const std::vector<std::string>& words);
@@ -80,13 +80,14 @@ void check_evaluation_options(const std::string& program, const ProgramSpec& pro
 void print_networks(const OptionSet& set, const ProgramSpec& program_spec, TrainOptions& options,
                     const PictureOptions& pictures, const Mpi& mpi);
 
-/// Measures a training step of a network. Returns nullopt if no time is left for the measurement. Errors: as
+/// Measures a training step of a network. Returns nullopt if no time is left for the measurement. Errors: see
 /// measure_step.
 using MeasureNetwork = std::function<std::optional<StepTime>(const NamedNetwork& network)>;
 
 /// Returns a table with a line per network. Columns: name, parameters, and multiply-adds of the forward pass of one
 /// sample. Three more columns show the training step that `measure` measured: samples, seconds, and samples per second.
-/// If a network does not support the shape `image`, its line states the reason. `outputs`: as NetworkSettings::outputs.
+/// If a network does not support the shape `image`, its line states the reason. `outputs`: see
+/// NetworkSettings::outputs.
 std::string network_list(const ProgramSpec& program_spec, const ImageShape& image, std::int64_t outputs,
                          const MeasureNetwork& measure);
 

@@ -60,8 +60,8 @@ RecordForm form_of(const nlohmann::json& known, const EvalOptions& options, cons
   }
 }
 
-/// Opens the records of `form`. If it cannot read them, and `form` has other keys than `usual`, the message states
-/// which records the checkpoint requires.
+/// Opens the records of `form`. If the records cannot be read, and `form` has other keys than `usual`, the message
+/// states which records the checkpoint requires.
 Dataset open_data(const EvalOptions& options, const RecordForm& form, const ExampleKeys& usual,
                   const std::string& checkpoint, const Mpi& mpi) try {
   const DataOptions& data = options.data;

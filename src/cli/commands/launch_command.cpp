@@ -95,8 +95,8 @@ int run(const LaunchOptions& options, std::int64_t restarts) {
       .report = [&](const std::string& line) { report(options.name, line); }};
   ChildResult result = run_with_restarts(training);
   constexpr int killed_by_stop = 128 + SIGUSR1, stopped = static_cast<int>(ExitCode::stopped);
-  // Slurm's signal ended the program before it installed its signal handlers. The training had not begun, so this
-  // counts as a normal stop.
+  // Slurm's signal ended the program before the program installed its signal handlers. The training had not begun, so
+  // this counts as a normal stop.
   const bool is_early = std::chrono::steady_clock::now() - started < std::chrono::minutes(1);
   if (trains && result.exit_code == killed_by_stop && is_early) result.exit_code = stopped;
   if (result.exit_code != stopped) return result.exit_code;

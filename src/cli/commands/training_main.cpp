@@ -294,7 +294,7 @@ void resolve(const OptionSet& set, const ProgramSpec& program_spec, bool finds_d
   options.logging.faster_choice = faster_choice(program_spec, options, pictures.eval_image_size > 0);
 }
 
-/// Opens the device of a training, and checks the options that depend on it. `evaluation_size`: as
+/// Opens the device of a training, and checks the options that depend on it. `evaluation_size`: the result of
 /// evaluation_size_text.
 std::unique_ptr<Device> open_training_device(TrainOptions& options, const std::string& evaluation_size,
                                              const std::vector<Isa>& isas, const Mpi& mpi, const CpuShare& cpu) {

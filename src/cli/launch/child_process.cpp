@@ -25,8 +25,8 @@
 namespace carillon {
 namespace {
 
-constexpr int signal_base = 128;  ///< number that a shell adds to a signal to make the exit code of a process that the
-                                  ///< signal ended
+constexpr int signal_base = 128;  ///< if a signal ended a process, a shell reports this number plus the signal as the
+                                  ///< exit code
 constexpr std::array all_stop_signals{SIGINT, SIGTERM, SIGHUP, SIGXCPU, SIGUSR1};
 
 sigset_t set_of(std::initializer_list<int> signals) {
@@ -128,7 +128,7 @@ pid_t start_child(const std::vector<std::string>& command, const ChildSettings& 
   return child;
 }
 
-/// If the child has ended, returns its exit code. Errors: failed.
+/// True if the child has ended. In this case, sets `exit_code`. Errors: failed.
 bool has_ended(pid_t child, int& exit_code) {
   int status = 0;
   const pid_t ended = waitpid(child, &status, WNOHANG);

@@ -68,8 +68,8 @@ class RankWatch {
   /// `mpirun`: a child process that starts all ranks of the run on this machine.
   explicit RankWatch(pid_t mpirun) : mpirun_(mpirun) {}
 
-  /// Call this function a few times per second. After all ranks have ended, it shortens mpirun's pauses, and later
-  /// kills mpirun if mpirun hangs. A call that shortens a pause or kills mpirun takes up to half a second.
+  /// Call this function a few times per second. After all ranks have ended, this function shortens mpirun's pauses, and
+  /// later kills mpirun if mpirun hangs. A call that shortens a pause or kills mpirun takes up to half a second.
   void poll();
 
   /// Ends the first pause of an mpirun that received TERM, so that mpirun sends TERM to its ranks.

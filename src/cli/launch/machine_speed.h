@@ -36,8 +36,8 @@ class MachineSpeed {
   /// errors of image_train, after it has printed its message; io.
   double seconds_per_picture(const Candidate& candidate);
 
-  /// How many times as long as their processor time the measurements on CPUs took, at least 1. It is above 1 if other
-  /// programs use the processor. 1 on GPUs.
+  /// Returns the elapsed time of the measurements on CPUs divided by their processor time, at least 1. The result is
+  /// above 1 if other programs use the processor. On GPUs, returns 1.
   double slowdown() const {
     return std::max(1.0, processor_seconds_ > 0.0 ? elapsed_seconds_ / processor_seconds_ : 1.0);
   }
@@ -51,7 +51,7 @@ class MachineSpeed {
 
   MeasuredTraining training_;
   std::map<std::pair<std::string, std::int64_t>, double> known_;  ///< seconds per picture, by network and size
-  double elapsed_seconds_ = 0.0, processor_seconds_ = 0.0;        ///< of all measurements on CPUs
+  double elapsed_seconds_ = 0.0, processor_seconds_ = 0.0;        ///< sums over all measurements on CPUs
   bool is_stopped_ = false;
 };
 

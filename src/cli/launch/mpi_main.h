@@ -19,8 +19,8 @@ namespace carillon {
 void introduce(OptionSet& set, const std::string& program);
 
 /// Parses the options. Requires equal options on all ranks, except options with Scope::rank. If --help or --version is
-/// given, rank 0 prints the answer, and the function returns false. Collective. Errors: as OptionSet::parse; usage (the
-/// ranks disagree).
+/// given, rank 0 prints the answer, and the function returns false. Collective. Errors: see OptionSet::parse; usage
+/// (the ranks disagree).
 bool parse_on_all_ranks(OptionSet& set, int argc, char** argv, const Mpi& mpi);
 
 /// If --data was not given, checks that `patterns`, the default of --data, match files. Errors: no_input (a file is
@@ -48,8 +48,8 @@ int mpi_main(const std::string& program, int argc, char** argv, const std::funct
 /// error and ends all ranks at once. Otherwise a destructor outside `body` could wait for a peer. Errors that all ranks
 /// know are rethrown.
 ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, const std::function<ExitCode()>& body);
-/// As the overload above. In addition, marks the failure in the stall detector, so that other ranks do not report the
-/// end of this rank.
+/// Does the same as the overload above. In addition, marks the failure in the stall detector, so that other ranks do
+/// not report the end of this rank.
 ExitCode abort_on_own_error(const Mpi& mpi, std::string_view program, StallDetector& stall_detector,
                             const std::function<ExitCode()>& body);
 

@@ -96,9 +96,9 @@ bool same_pictures(const PictureIdentity& one, const PictureIdentity& other) {
          (!one.contents.empty() && one.contents == other.contents);
 }
 
-/// Returns the line of a file in the checksums of a folder. In the line of the file of the targets, the name is always
-/// the same, because this file may be in any directory. `other`: the file's modification time (fingerprint) or checksum
-/// (contents).
+/// Returns the line that represents a file in the checksums of a folder. The file of the targets always has the name
+/// "targets" in its line, because this file may be in any directory. `other`: the file's modification time
+/// (fingerprint) or checksum (contents).
 std::string line_of(const fs::path& file, const PictureFolder& pictures, std::uint64_t bytes, std::int64_t other) {
   const fs::path name = file == pictures.targets ? "targets" : file.lexically_relative(pictures.path);
   return fmt::format("{} {} {}\n", name.string(), bytes, other);
@@ -147,7 +147,7 @@ void read_contents(PictureFolder& pictures) {
   pictures.contents = checksum_text(files.size(), total, checksum);
 }
 
-/// Returns the files of a conversion that are not record files.
+/// The files of a conversion that are not record files.
 constexpr std::string_view descriptions[] = {dataset_info_name, class_names_file, "records.index",
                                              unfinished_conversion_name};
 
@@ -345,8 +345,8 @@ bool convert_if_changed(PictureFolder& pictures, const Conversion& conversion, c
   // Reads the contents of the pictures before the conversion. If a picture changes during the conversion, the next run
   // sees a difference and converts again.
   if (pictures.contents.empty()) read_contents(pictures);
-  // The stamp is written before the records: if the conversion is interrupted, the next conversion may then remove
-  // them.
+  // The stamp is written before the records: if the conversion is interrupted, the next conversion may then remove the
+  // records.
   write_stamp(conversion.data, "incomplete\n");
   clear(conversion.data);
   const auto code = static_cast<ExitCode>(convert(conversion_words(pictures, conversion)));

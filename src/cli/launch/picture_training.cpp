@@ -112,7 +112,7 @@ std::optional<TrainingPlan> PictureTraining::earlier_plan() {
   if (request_.fresh) return std::nullopt;
   const std::string place = train_dir_.string();
   std::optional<TrainingPlan> plan = read_plan(train_dir_);
-  // Without checkpoints, a new plan does not replace a training.
+  // Without checkpoints, there is no training to continue, and a new plan may replace the plan.
   if (!plan || list_checkpoints(train_dir_).empty()) return std::nullopt;
   check_pictures(*plan);
   const std::string shorter = plan->conversion.size() > 1 ? plan->conversion[1] : "";

@@ -53,7 +53,7 @@ class PictureTraining {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `started`: when the program started; the time budget begins at this time. Errors: as look_through;
+  /// `started`: when the program started; the time budget begins at this time. Errors: see look_through;
   /// usage (--from is in the train directory).
   PictureTraining(const std::filesystem::path& folder, TrainingRequest request, Clock::time_point started);
 
@@ -73,24 +73,24 @@ class PictureTraining {
 
   /// Measures the speed of the machine, chooses the training, converts the pictures and writes the plan. If `fresh` is
   /// set and there is an earlier training, writes the next plan instead (write_next_plan); training_command then
-  /// removes the earlier training before its first step. Returns nothing if a stop signal arrived. Errors: usage
+  /// removes the earlier training before its first step. Returns nullopt if a stop signal arrived. Errors: usage
   /// (--from has weights of another network than --model); the errors of reading --from and of each part.
   std::optional<TrainingPlan> make_plan();
 
-  /// Call it after training_command has ended. Returns whether that command refused to begin the next plan or was
-  /// stopped before it began; then removes the next plan.
+  /// Call it after training_command has ended. If that command did not begin the next plan (because it refused or was
+  /// stopped), removes the next plan and returns true.
   bool keeps_earlier_training() const;
 
   /// Converts the pictures again if another training replaced the records of the plan. Returns false if a stop signal
-  /// arrived. Errors: as convert_if_changed.
+  /// arrived. Errors: see convert_if_changed.
   bool restore_records(const TrainingPlan& plan);
 
   std::vector<std::string> training_command(const TrainingPlan& plan) const;
   /// Decides how many views of each picture the last evaluation averages, and stores the number in the plan. The
   /// evaluation averages fewer views if the time is over. A repeated evaluation uses the stored number. Returns a line
-  /// about the evaluation. `continued`: the training began before this program started. Errors: as write_plan.
+  /// about the evaluation. `continued`: the training began before this program started. Errors: see write_plan.
   std::string plan_evaluation(TrainingPlan& plan, bool continued) const;
-  /// The command that evaluates the checkpoint `network`. Requires that plan.evaluated is not empty.
+  /// Returns the command that evaluates the checkpoint `network`. Requires that plan.evaluated is not empty.
   std::vector<std::string> evaluation_command(const TrainingPlan& plan, const std::filesystem::path& network) const;
   /// Returns the commands of the whole training as lines for a shell. The training need not have begun.
   std::string command_lines(const TrainingPlan& plan) const;
@@ -101,7 +101,7 @@ class PictureTraining {
   double elapsed() const;
   /// True if the step of the newest checkpoint is the last step of the plan.
   bool is_finished(const TrainingPlan& plan) const;
-  /// Whether the train directory has checkpoints.
+  /// True if the train directory has checkpoints.
   bool holds_training() const;
   /// Returns the number of pictures to train on, without the validation pictures.
   std::int64_t training_pictures() const;

@@ -18,7 +18,7 @@ std::int64_t mnist_decay_steps(std::int64_t batch_size, int /*rank_count*/) {
   return std::max<std::int64_t>(1, 60000 / batch_size);
 }
 
-/// int(batches per epoch / towers * 350 epochs), as in the newest version of the tutorial.
+/// Returns int(batches per epoch / towers * 350 epochs), as in the newest version of the tutorial.
 std::int64_t cifar10_decay_steps(std::int64_t batch_size, int rank_count) {
   const double steps = 50000.0 / static_cast<double>(batch_size) / rank_count * 350.0;
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(steps));
@@ -41,7 +41,8 @@ Task regression_of(const RecordSchema& schema, const TaskOptions& options) {
   return regression_task(settings);
 }
 
-/// 30 epochs of ImageNet. Source: Goyal and others, "Accurate, large minibatch SGD", 2017.
+/// Returns the number of steps of 30 epochs of ImageNet. Source: Goyal and others, "Accurate, large minibatch SGD",
+/// 2017.
 std::int64_t imagenet_decay_steps(std::int64_t batch_size, int rank_count) {
   return std::max<std::int64_t>(1, 30 * 1281167 / (batch_size * rank_count));
 }

@@ -157,7 +157,7 @@ ChildResult run_launcher(const std::vector<std::string>& words, ChildSettings se
       settings.environment.push_back(fmt::format("{}={}", variable, file.string()));
     }
   }
-  // If mpirun is killed, Open MPI's shared memory files remain.
+  // If mpirun is killed, Open MPI's shared memory files remain. Therefore a temporary folder holds them.
   constexpr const char* messages_variable = "OMPI_MCA_btl_vader_backing_directory";
   std::optional<TemporaryFolder> messages;
   if (settings.is_mpirun && std::getenv(messages_variable) == nullptr) messages.emplace("/dev/shm/carillon-XXXXXX");

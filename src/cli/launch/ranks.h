@@ -17,9 +17,9 @@ namespace carillon {
 /// Returns the folder of the running program. The other programs are in the same folder.
 std::filesystem::path programs_folder();
 
-/// Returns the way in which the user can call the program of this name in programs_folder(). The result has the same
-/// form as the call of the running program: a name in PATH, or a relative or absolute path. If `program` is an absolute
-/// path, returns it unchanged.
+/// Returns the way in which the user can call the program of this name in programs_folder(). The result has the form in
+/// which the user called the running program: a name in PATH, or a relative or absolute path. If `program` is an
+/// absolute path, returns it unchanged.
 std::string program_as_called(const std::string& program);
 
 /// Returns the number of physical cores that this process may use: the cores in its affinity mask, limited by its CPU
@@ -43,7 +43,7 @@ inline constexpr const char* code_file_variable = "CARILLON_CODE_FILE";
 
 /// Runs a launcher of ranks, such as mpirun, until its end. Sets error_line of the result. If a rank on this machine
 /// failed, the exit code is the code of the first such rank. If no rank failed and the ranks were stopped after a
-/// checkpoint, the code is 75. Otherwise it is the exit code of the launcher. Errors: as run_child.
+/// checkpoint, the code is 75. Otherwise it is the exit code of the launcher. Errors: see run_child.
 ChildResult run_launcher(const std::vector<std::string>& words, ChildSettings settings);
 
 /// If the ranks of a run printed an error line, prints this line again, after the lines of mpirun.
@@ -55,14 +55,14 @@ struct Launch {
   int cores = 1;  ///< number of cores of this machine; the ranks divide them
 
   /// Returns the command that runs `program` with `options` under mpirun. The command binds each rank to its share of
-  /// the cores. `program`: as in program_as_called.
+  /// the cores. `program`: see program_as_called.
   std::vector<std::string> command(const std::string& program, const std::vector<std::string>& options) const;
   /// Returns the settings of run_child for a command that `command` made. The stop signal is USR1: mpirun forwards it
   /// and waits, so that the ranks can save. If a rank ends, mpirun lets the other ranks save for 30 s, unless the
   /// environment sets another time. The program receives CARILLON_RANKS=0, so that no rank starts ranks.
   ChildSettings settings() const;
   /// Runs a command that `command` made, with run_launcher. If there are several ranks, also calls repeat_error.
-  /// Errors: as run_child.
+  /// Errors: see run_child.
   ChildResult run(const std::vector<std::string>& words) const;
 };
 
@@ -79,8 +79,8 @@ std::vector<std::string> words_of_ranks(const std::vector<std::string>& words);
 
 /// Runs this program with `ranks` ranks on this machine and returns the exit_code_of the run. `program`: the name of
 /// this program. If the folder of the program's file contains a link of this name, the ranks start through this link.
-/// Signals act as described in child_process.h: the first stop signal lets the run save and end with 75. Errors: those
-/// of require_mpirun, check_mpirun and Launch::run.
+/// Signals act as described in child_process.h: the first stop signal lets the run save and end with 75. Errors: see
+/// require_mpirun, check_mpirun and Launch::run.
 int run_ranks(const std::string& program, int ranks, const std::vector<std::string>& words);
 
 /// Prints "carillon: <line>" to stdout at once.

@@ -22,8 +22,7 @@ void resolve_batch(DataOptions& data, ScheduleOptions& schedule, const ProgramSp
 /// Checks that options for CPUs are not used on a GPU. Errors: usage (--audit is set on a GPU).
 void check_cpu_only_options(const TrainOptions& options, const Device& device);
 
-/// Returns the number of batches of a rank that are in memory at a time. Also names the option that sets the size of a
-/// batch.
+/// Returns how many batches of a rank are in memory at a time, and the option that sets the size of a batch.
 BatchInMemory batch_in_memory(const DataOptions& data, const Device& device);
 
 /// True if a training with any other number of ranks computes the same bits. This has four requirements: the training
@@ -46,14 +45,15 @@ void check_same_variables(const Network& trained, const Network& evaluated);
 /// that sets the shape, with its value, for messages; empty: no option sets it. Errors: usage.
 void check_evaluation_images(const TrainOptions& options, const std::string& size);
 
-/// Checks the size of an evaluation's batch: it must fit into the host's memory, or, on a GPU, the GPU must be able to
-/// index the tensors of one image. `local_ranks`: number of ranks on this host. Errors: usage.
+/// Checks the size of an evaluation's batch. On CPUs, the batch must fit into the host's memory. On a GPU, the GPU must
+/// be able to index the tensors of one image. `local_ranks`: number of ranks on this host. Errors: usage.
 void check_evaluation_fits(const TrainOptions& options, const std::string& size, const Device& device, int local_ranks);
 
 /// Returns the value of LoggingOptions::faster_choice for these options. The text recommends fewer steps. If
 /// ProgramSpec::fast_network at fast_image_size needs much less work per image than this network, the text also
-/// recommends it. The text is empty if the program has no fast network or the data are synthetic. `options`: options
-/// with resolved network, task and records. `evaluates_other_size`: whether --eval-image-size is set.
+/// recommends the fast network. The text is empty if the program has no fast network or the data are synthetic.
+/// `options`: options with resolved network, task and records. `evaluates_other_size`: whether --eval-image-size is
+/// set.
 std::string faster_choice(const ProgramSpec& program_spec, const TrainOptions& options, bool evaluates_other_size);
 
 }  // namespace carillon

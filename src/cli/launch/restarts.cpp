@@ -33,7 +33,7 @@ std::int64_t newest_step(const fs::path& train_dir) {
 
 using FileIdentity = std::tuple<std::string, ino_t, time_t>;  ///< name, inode, time of the last change
 
-/// The checkpoints in the train directory, from the newest to the oldest.
+/// Returns the checkpoints in the train directory, from the newest to the oldest.
 std::vector<FileIdentity> checkpoint_files(const fs::path& train_dir) {
   std::vector<FileIdentity> files;
   if (train_dir.empty()) return files;

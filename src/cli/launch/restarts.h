@@ -21,11 +21,12 @@ bool has_lost_rank(int exit_code);
 /// environment. Returns an empty text if no source has the option.
 std::string option_value(const std::vector<std::string>& words, const std::string& name);
 
-/// Returns the train directory of a training program with these options, or an empty path if it is unknown.
+/// Returns the train directory of a training program with these options, or an empty path if the directory is unknown.
 std::filesystem::path train_directory(const std::filesystem::path& program, const std::vector<std::string>& options);
 
-/// `options` without --fresh, --resume never and --resume best, which would not continue from the newest checkpoint. If
-/// the environment or a configuration file sets one of these options, the result contains an option that overrides it.
+/// Returns `options` without --fresh, --resume never and --resume best, which would not continue from the newest
+/// checkpoint. If the environment or a configuration file sets one of these options, the result contains an option that
+/// overrides it.
 std::vector<std::string> resuming(const std::vector<std::string>& options);
 
 /// A training that is started again after a lost rank.
@@ -39,12 +40,12 @@ struct RestartedTraining {
   std::function<void(const std::string& line)> report = {};
 };
 
-/// Runs the training. Repeats it while has_lost_rank is true, no stop signal has arrived and may_restart is true. After
-/// `restarts` repetitions in a row without a newer checkpoint in the train directory, it stops. A restart omits
-/// --fresh, except if a checkpoint from before the first start still exists. A restart omits --resume best, except if
-/// the newest checkpoint is still the one from before the first start. If no restart is left, the exit code is
+/// Runs the training. Restarts it while has_lost_rank is true, no stop signal has arrived and may_restart is true.
+/// Gives up after `restarts` restarts in a row without a newer checkpoint in the train directory. A restart omits
+/// --fresh, unless a checkpoint from before the first start still exists. A restart omits --resume best, unless the
+/// newest checkpoint is still the same as before the first start. If no restart is left, the exit code is
 /// 70. If `restarts` is 0, the exit code of the training is returned. After a stop signal there is no restart, and the
-/// exit code 71 becomes 75. Errors: as run_child.
+/// exit code 71 becomes 75. Errors: see run_child.
 ChildResult run_with_restarts(const RestartedTraining& training);
 
 }  // namespace carillon

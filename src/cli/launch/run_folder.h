@@ -41,17 +41,17 @@ std::filesystem::path settings_path(const std::filesystem::path& train_dir);
 /// directory has a plan only if it contains `plan.json`. Errors: io, usage (a text is too long to be read again).
 void write_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings);
 
-/// Returns the time-budget in `plan.cfg`, or 0 if there is none. Errors: as config_values.
+/// Returns the time-budget in `plan.cfg`, or 0 if there is none. Errors: see config_values.
 double time_budget_of(const std::filesystem::path& train_dir);
 
-/// The settings in `plan.cfg` with another time-budget and max-steps. Errors: as config_values.
+/// Returns the settings in `plan.cfg` with the given time-budget and max-steps. Errors: see config_values.
 std::string settings_with_length(const std::filesystem::path& train_dir, std::int64_t max_steps, double time_budget);
 
-/// Writes `plan.json` again after the pictures have moved. Errors: as write_plan.
+/// Writes `plan.json` again after the pictures have moved. Errors: see write_plan.
 void update_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan);
 
-/// Writes `train_dir/next-plan.cfg`, then `train_dir/next-plan.json`. An image_train with --config next-plan.cfg makes
-/// them the plan before its first step (begin_next_plan). Errors: as write_plan.
+/// Writes `train_dir/next-plan.cfg`, then `train_dir/next-plan.json`. If image_train runs with --config next-plan.cfg,
+/// it makes these files the plan before its first step (begin_next_plan). Errors: see write_plan.
 void write_next_plan(const std::filesystem::path& train_dir, const TrainingPlan& plan, const std::string& settings);
 
 /// Removes the next plan and its settings, if they exist. Returns whether there was a next plan. Errors: io.
@@ -78,7 +78,7 @@ std::filesystem::path report_page(const std::filesystem::path& train_dir);
 /// there is no best checkpoint, returns the directory; other functions then use its newest checkpoint.
 std::filesystem::path trained_network(const std::filesystem::path& train_dir);
 
-/// Returns the checkpoint that `place` means: `place` itself, or the trained network if `place` is a train directory.
+/// If `place` is a train directory, returns its trained_network. Otherwise returns `place` itself.
 std::filesystem::path checkpoint_of(const std::filesystem::path& place);
 
 /// Returns the train directory of `run`. `run`: a train directory, or a checkpoint in a train directory.

@@ -282,7 +282,7 @@ std::vector<Network> networks_of_torch() {
 }
 
 /// Returns the network of a weight file. Reads all arrays except the arrays of the last layer, so that faults are found
-/// before the pictures are converted. Errors: as network_of_weight_file and read_weight_file.
+/// before the pictures are converted. Errors: see network_of_weight_file and read_weight_file.
 std::string network_in(const std::string& file) {
   const std::vector<Network> networks = networks_of_torch();
   const std::string name = network_of_weight_file(file, networks);

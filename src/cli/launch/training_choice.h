@@ -28,8 +28,8 @@ struct Candidate {
 /// Returns the network of a candidate at its image size. Errors: usage (the network does not support images of this
 /// size).
 Network network_of(const Candidate& candidate);
-/// True for the built-in vision transformers: most of timm's weights for them expect pixels from -1 to 1. False for the
-/// network of an ONNX file, even if it has attention.
+/// True for the built-in vision transformers, because most of timm's weights for these networks expect pixels from -1
+/// to 1. False for the network of an ONNX file, even if it has attention.
 bool expects_inception_pixels(const Candidate& candidate);
 /// Checks that the candidate's network can evaluate images of `size` pixels; 0: the candidate's image size. Errors:
 /// usage (the message names --eval-image-size).
@@ -70,7 +70,7 @@ struct ChoiceInput {
   std::optional<double> seconds;  ///< time for the training; nullopt: choose_training plans the time
   /// Returns the seconds per picture that a training of the candidate takes on this machine with all cores or all GPUs.
   std::function<double(const Candidate&)> seconds_per_picture;
-  /// Whether there is time to measure another candidate; if not, the rule keeps the last suitable one.
+  /// Returns true if there is time to measure another candidate. Otherwise the rule keeps the last suitable candidate.
   std::function<bool()> may_measure = [] { return true; };
   std::int64_t batch_size = 0;  ///< pictures per step, over all ranks
   FixedChoices fixed;
@@ -105,25 +105,27 @@ struct TimePlan {
   double evaluation = 0.0;  ///< kept for the last evaluation
 };
 
-/// Divides the rest of `total` seconds after `elapsed` seconds. Keeps time for most_views views in the last evaluation
-/// if they take at most a quarter of the rest, otherwise for one view. `one_view`: expected seconds of an evaluation
-/// with one view. Even if the conversion took longer than `total`, the training gets a quarter of `total`.
+/// Divides the time that is left of `total` seconds after `elapsed` seconds. Keeps time for most_views views in the
+/// last evaluation if they take at most a quarter of the time left, otherwise for one view. `one_view`: expected
+/// seconds of an evaluation with one view. Even if the conversion took longer than `total`, the training gets a quarter
+/// of `total`.
 TimePlan divide_time(double total, double elapsed, double one_view);
 
 /// Returns most_views if the last evaluation with these views exceeds `seconds_left` by at most a tenth of `total`,
 /// otherwise 1. `one_view`: expected seconds of an evaluation with one view.
 std::int64_t views_within(double one_view, double seconds_left, double total);
 
-/// The seconds of a training that are left for its steps. `fit`: expected seconds of the head fit with all pictures;
-/// image_train limits the fit to half of the time. `evaluation`: expected seconds of one of the five evaluations, which
-/// together get at most a fifth of the rest (evaluation_interval).
+/// Returns the seconds of a training that are left for its steps. `fit`: expected seconds of the head fit with all
+/// pictures; image_train limits the fit to half of the time. `evaluation`: expected seconds of one of the five
+/// evaluations, which together get at most a fifth of the remaining time (evaluation_interval).
 double seconds_in_steps(double training, double fit, double evaluation);
 
-/// The steps between evaluations during a training of about `steps` steps. All evaluations together take at most about
-/// a fifth of the time of the training, on a machine of any speed. `evaluated`: pictures per evaluation.
+/// Returns the number of steps between evaluations during a training of about `steps` steps. All evaluations together
+/// take at most about a fifth of the time of the training, on a machine of any speed. `evaluated`: pictures per
+/// evaluation.
 std::int64_t evaluation_interval(std::int64_t steps, std::int64_t evaluated, std::int64_t batch_size);
 
-/// The largest number of steps that the rule plans, which follows from its largest number of epochs.
+/// Returns the largest number of steps that the rule plans. It follows from the largest number of epochs.
 std::int64_t most_steps(std::int64_t pictures, std::int64_t batch_size);
 
 /// Returns the default number of pictures per step for a training on this number of pictures.

@@ -1,7 +1,7 @@
 // Declares the groups of options on an OptionSet, and checks the parsed values (*_options.cpp).
 //
-// The values of a group at the time of the declaration are the defaults. All checks report usage errors. The message
-// names an option that cannot work or that contradicts another option.
+// The values that a group has when it is declared are the defaults. All checks report usage errors. The message names
+// an option that cannot work or that contradicts another option.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ inline constexpr const char* test_time_augmentation_help =
     "evaluate the mean over six views of each image, mirrored and shifted";
 
 void declare(OptionSet& set, ModelOptions& options);
-/// Declares --model. `names`: the values that it accepts.
+/// Declares --model. `names`: the values that the option accepts.
 void declare_network(OptionSet& set, ModelOptions& options, const std::vector<std::string>& names);
 
 void declare(OptionSet& set, TaskOptions& options);
@@ -64,8 +64,8 @@ void check_end(const ScheduleOptions& options, std::int64_t max_steps, const std
 void choose_length(const OptionSet& set, OptimizerOptions& options);
 /// Returns the length of the training as the user gave it, for messages: "--max-steps 100", "--epochs 2 (940 steps)".
 std::string length_text(const OptimizerOptions& options);
-/// If the user did not set the end of a schedule or of a lookahead with a power, sets it to max_steps. Checkpoints
-/// store the end, so a resumed run can report a change. Errors: usage (an end is too early).
+/// Sets the end of a schedule, and the end of a lookahead with a power, to max_steps unless the user set them.
+/// Checkpoints store the end, so a resumed run can report a change. Errors: usage (an end is too early).
 void resolve_ends(OptimizerOptions& options);
 /// If `epochs` is set, sets max_steps to the number of steps of that many passes over the records, rounded up. Then
 /// calls resolve_ends, and changes all these values in `description`. Errors: usage (there are too many steps, or an
@@ -87,7 +87,7 @@ void declare(OptionSet& set, FaultOptions& options);
 /// Declares only the options of this group that evaluation programs have.
 void declare_for_evaluation(OptionSet& set, FaultOptions& options);
 
-// Texts of DeviceOptions values. Other parts print these texts or pass them on.
+// Texts of DeviceOptions values. Other parts of the program print these texts or pass them on.
 
 inline constexpr std::array device_choices{Choice{DeviceChoice::automatic, "auto"}, Choice{DeviceChoice::cpu, "cpu"},
                                            Choice{DeviceChoice::cuda, "cuda"}};

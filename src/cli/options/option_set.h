@@ -35,7 +35,7 @@ Choice(Enum, const char*) -> Choice<Enum>;  // clang 16 does not deduce the argu
 /// Exception for a text that is not a value of the option.
 struct ValueExpected {
   std::string what;                      ///< the expected value: "a whole number of at least 1"
-  std::optional<std::string> text = {};  ///< the wrong text; nullopt: the first text of the option
+  std::optional<std::string> text = {};  ///< the wrong text; nullopt: the first text of the option is wrong
 };
 
 /// Ranges that a number must have after its conversion to float. unit: 0 <= x <= 1; below_one: 0 <= x < 1.
@@ -87,7 +87,7 @@ class OptionSet {
   /// `about`: text of --help and the man page in addition to options and exit codes.
   explicit OptionSet(Manual about = {}) : about_(std::move(about)) {}
 
-  /// Starts a group of options. --help lists the options that are added from now on under this heading. If the heading
+  /// Starts a group of options. --help lists all options that are added later under this heading. If the heading
   /// already has options, the new options follow them. `scope`: the scope of these options.
   void begin_group(const std::string& heading, Scope scope = Scope::run);
 
@@ -132,7 +132,7 @@ class OptionSet {
   void take_rest(std::vector<std::string>& target) { rest_ = &target; }
 
   /// Marks all present options as options of another program. words_given can then pass them on, and --help does not
-  /// list them. Removes the options in `replaced`. `about`: as in the constructor.
+  /// list them. Removes the options in `replaced`. `about`: see the constructor.
   void pass_on(Manual about, const std::vector<std::string>& replaced);
 
   /// Sets the text that --version prints.
@@ -146,7 +146,7 @@ class OptionSet {
   /// returns false; the caller then prints `answer`. Errors: usage (names the option and its source), no_input (the
   /// --config file is missing).
   bool parse(int argc, const char* const* argv);
-  /// As the overload above. `words`: the program's name, then its arguments.
+  /// Does the same as the overload above. `words`: the program's name, then its arguments.
   bool parse(const std::vector<std::string>& words);
   /// Calls take_rest(rest) and `parse`, and also prints the answers to --help, --version and --document
   /// (print_document). Programs without ranks call it.
@@ -163,7 +163,7 @@ class OptionSet {
   /// True if the option is declared and the command line gives it. Recipes do not count, because they may set options
   /// that do not apply.
   bool is_on_command_line(std::string_view name) const { return has(name) && given_by(name) == GivenBy::command_line; }
-  /// True if `name` is given, and not by a source of lower precedence than the source of `other`. If a recipe gives
+  /// True if `name` is given by a source that has at least the precedence of the source of `other`. If a recipe gives
   /// `name` and the command line gives `other`, the result is false: `other` overrides `name`.
   bool given_with(std::string_view name, std::string_view other) const {
     return given(name) && given_by(name) >= given_by(other);

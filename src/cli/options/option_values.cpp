@@ -152,7 +152,7 @@ std::size_t end_of_option(const std::vector<std::string>& words, std::size_t beg
   return end;
 }
 
-/// Returns the options in `words` that have names that `is_wanted` accepts, with their values.
+/// Returns the options in `words` for which `is_wanted` accepts the name. Includes their values.
 template <typename Predicate>
 std::vector<std::string> selected(const std::vector<std::string>& words, const Predicate& is_wanted) {
   std::vector<std::string> rest;

@@ -12,8 +12,8 @@
 
 namespace carillon {
 
-/// How pictures become images. Each value is a way in which published weights were trained. All values except
-/// `tensorflow` crop and resize as torchvision, and differ only in the pixels.
+/// How pictures become images. Each value is the preprocessing with which some published weights were trained. All
+/// values except `tensorflow` crop and resize as torchvision does, and differ only in the normalisation of the pixels.
 enum class Preprocessing {
   torchvision,  ///< RandomResizedCrop, antialiased; pixels normalised by ImageNet's means and deviations
   inception,    ///< pixels from -1 to 1, as in timm's vision transformers
@@ -77,12 +77,12 @@ void resolve_pictures(PictureOptions& pictures, DataOptions& data, std::uint64_t
 /// Adds the facts about resolved pictures that a checkpoint stores in addition to the options.
 void describe_pictures(const PictureOptions& pictures, const RecordSchema& schema, RunDescription& description);
 
-/// Reads the picture options from the options of a checkpoint. Returns nothing if the checkpoint is not from
+/// Reads the picture options from the options of a checkpoint. Returns nullopt if the checkpoint is not from
 /// image_train. Errors: data, without the name of the file.
 std::optional<PictureOptions> described_pictures(const std::string& options_json);
 
-/// Returns the form of the records of an evaluation. `patterns`: patterns of the record files; may be empty. Errors: as
-/// resolve_pictures.
+/// Returns the form of the records of an evaluation. `patterns`: patterns of the record files; may be empty. Errors:
+/// see resolve_pictures.
 RecordForm evaluation_form(const PictureOptions& pictures, const std::vector<std::string>& patterns);
 PixelNormalization normalization_of(Preprocessing preprocessing);
 

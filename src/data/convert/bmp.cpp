@@ -119,7 +119,8 @@ class BmpReader {
     if (pixels_at_ > file_.size() || needed > file_.size() - pixels_at_) fail_early_end();
   }
 
-  /// Each row is padded to a multiple of four bytes. The bottom row is the first row, except if the height is negative.
+  /// In the file, each row is padded to a multiple of four bytes. The bottom row comes first, unless the height is
+  /// negative.
   void read_rows(DecodedPart& whole) const {
     for (std::int64_t row = 0; row < height_; ++row) {
       const std::size_t begin = pixels_at_ + static_cast<std::size_t>(row) * row_bytes();

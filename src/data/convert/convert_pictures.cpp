@@ -179,9 +179,9 @@ void warn_of_small_classes(const PictureSplits& written, const ConversionReports
                            written.target == TargetKind::labels ? "label" : "class", names));
 }
 
-/// Checks that each class or label of a split still has a picture after damaged pictures were skipped. `before`: its
-/// class_counts before pictures were skipped. Errors: data (all training pictures of a class were skipped). If this
-/// happens in another split, only warns.
+/// Checks that each class or label of a split still has a picture after damaged pictures were skipped. `before`: the
+/// class_counts of the split before pictures were skipped. Errors: data (all training pictures of a class were
+/// skipped). If this happens in another split, only warns.
 void check_skipped(const NamedSplit& written, const std::vector<std::size_t>& before, const PictureSplits& all,
                    const fs::path& input, const ConversionReports& reports) {
   if (all.target == TargetKind::numbers || written.is_share) return;

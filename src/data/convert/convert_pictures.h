@@ -21,11 +21,11 @@ namespace carillon {
 
 struct PictureConversion {
   Colour background = {};           ///< colour behind transparent pixels
-  std::int64_t resize_shorter = 0;  ///< if the shorter side of a picture is longer than this, in pixels, the picture is
-                                    ///< reduced to this length; 0: disabled
+  std::int64_t resize_shorter = 0;  ///< limit of the shorter side of a picture, in pixels; if the side is longer, the
+                                    ///< picture is reduced to this limit; 0: no limit
   int quality = 95;                 ///< JPEG quality of re-encoded pictures
   bool skip_damaged = false;
-  bool reads_copies = false;  ///< use read_picture_or_copy; false if the list contains the copies in addition
+  bool reads_copies = false;  ///< use read_picture_or_copy; false if the list of pictures may itself contain the copies
   std::size_t shard_count = 1;
 };
 
@@ -49,8 +49,8 @@ struct PictureConversionOptions {
   /// white if there are none.
   std::optional<Colour> background;
   std::string split = "train";
-  bool names_split = false;  ///< true if the user gave `split`; the other splits in the output then stay
-  bool overwrites = false;   ///< replace the split if it exists; requires that the user gave `split`
+  bool names_split = false;  ///< true if the user set `split`; in this case, the other splits in the output stay
+  bool overwrites = false;   ///< replace the split if it exists; requires that the user set `split`
   double validation_share = 0.0;
   std::uint64_t seed = 1;
   FolderLayout layout = FolderLayout::automatic;

@@ -38,8 +38,8 @@ bool take_end(std::string_view& text, std::string_view end) {
   return true;
 }
 
-/// Returns a file name in a uniform spelling: in lower case, with hyphens instead of dots and underscores, and without
-/// the ending of a compression format.
+/// A file name in a uniform spelling: in lower case, with hyphens instead of dots and underscores, and without the
+/// ending of a compression format.
 struct PlainName {
   std::string text;
   bool is_compressed = false;

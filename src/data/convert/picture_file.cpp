@@ -64,8 +64,8 @@ std::string shrinking(const fs::path& path) {
 /// Returns the number of bits that samples up to `most` need, rounded up to an even number from 8 to 16.
 int used_bits(std::uint16_t most) { return std::max(8, (std::bit_width(most) + 1) / 2 * 2); }
 
-/// If `file` is a PNG file with 16-bit samples of which fewer bits are used, returns it as a PNG file with 8-bit
-/// samples.
+/// If `file` is a PNG file with 16-bit samples that use fewer than 16 bits, returns the picture as a PNG file with
+/// 8-bit samples.
 std::optional<std::string> with_used_bits(std::span<const std::uint8_t> file) {
   const std::optional<DeepPixels> deep = deep_png_pixels(file);
   if (!deep || used_bits(std::ranges::max(deep->samples)) == 16) return std::nullopt;
@@ -123,7 +123,7 @@ void read_picture(const fs::path& path, const Colour& background, const std::fun
   try {
     file = read_plain_file(path, name, max_file_bytes);
   } catch (const Error& unread) {
-    // An error of the disk or the network may affect all pictures, so it must not skip a picture.
+    // An error of the disk or the network may affect all pictures. Therefore it is not a reason to skip this picture.
     const bool is_refused = access(path.c_str(), R_OK) != 0 && (errno == EACCES || errno == ELOOP);
     if (unread.code() == ExitCode::io && !is_refused) throw;
     throw UnusablePicture(unread.code(), Unusable::not_opened, unread.what());

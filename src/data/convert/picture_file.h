@@ -34,7 +34,8 @@ class UnusablePicture : public Error {
 /// Returns the numbers of skipped pictures by reason: "2 damaged pictures, 1 picture that is too large".
 std::string skipped_text(const std::map<Unusable, std::size_t>& skipped);
 
-/// Returns the path of the PNG file that the command in the error message for an unsupported picture writes.
+/// The error message for an unsupported picture contains a command that converts the picture. Returns the path of the
+/// PNG file that this command writes.
 std::filesystem::path converted_copy(const std::filesystem::path& path);
 
 /// Reads the picture at `path` and passes it to `use` as a JPEG or PNG file (as_jpeg_or_png). Errors: UnusablePicture,
@@ -43,8 +44,8 @@ std::filesystem::path converted_copy(const std::filesystem::path& path);
 void read_picture(const std::filesystem::path& path, const Colour& background,
                   const std::function<void(std::string file)>& use);
 
-/// As read_picture, with one exception: if this build does not read the format of the file and converted_copy(path)
-/// exists, reads this copy.
+/// Does the same as read_picture, with one exception: if this build does not read the format of the file and
+/// converted_copy(path) exists, reads this copy.
 void read_picture_or_copy(const std::filesystem::path& path, const Colour& background,
                           const std::function<void(std::string file)>& use);
 

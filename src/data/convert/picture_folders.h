@@ -56,7 +56,7 @@ bool holds_pictures(const std::filesystem::path& folder);
 
 /// The meaning of the folders in a folder of pictures.
 enum class FolderLayout {
-  automatic,  ///< if the names of the folders state splits, they are splits, otherwise classes
+  automatic,  ///< the folders are splits if their names state splits, otherwise classes
   classes,    ///< the folders are classes
 };
 
@@ -76,7 +76,7 @@ struct SplitFolder {
 
 struct SplitFolders {
   std::vector<SplitFolder> splits;                ///< the training split is first
-  std::vector<std::filesystem::path> unlabelled;  ///< folders val or test with pictures but without folders of classes
+  std::vector<std::filesystem::path> unlabelled;  ///< folders val or test that have pictures but no class folders
 };
 
 /// Returns the split that the words of a folder's name state. Examples: "train" for Training, train_images and
@@ -89,9 +89,9 @@ bool has_class_folders(const std::filesystem::path& folder);
 
 /// Recognises the split folders in `input` by their names (split_of_name): a training folder, and a folder for
 /// validation or test. The training folder must have one folder per class. The other split folders also have one folder
-/// per class. Exception: if another split folder has no class folders, or has only one class folder and this is not a
-/// training class, its pictures count as not labelled. Returns nullopt if `layout` is FolderLayout::classes, if `input`
-/// is not a folder, or if its folders are not splits. For example, folders named train and test may be classes.
+/// per class. Exception: the pictures of such a folder count as not labelled in two cases: it has no class folders, or
+/// its only class folder is not a training class. Returns nullopt if `layout` is FolderLayout::classes, if `input` is
+/// not a folder, or if its folders are not splits. For example, folders named train and test may be classes.
 ///
 /// Errors: io; data (two folders state the same split; a folder of another kind contains pictures; folders with unknown
 /// names contain the same folders, so that they may be splits or classes).

@@ -110,7 +110,7 @@ PictureList list_folder(const fs::path& input, const KnownClasses& known) {
       continue;
     }
     classes.require(name, input.string());
-    FolderScan scan = scan_folder(entry.path(), input);  // ignored, because it is a link back to `input`
+    FolderScan scan = scan_folder(entry.path(), input);  // ignores a link back to `input`
     if (scan.pictures.empty()) {
       fail(ExitCode::data, "{}: contains no picture ({}); remove the folder or add pictures of this class",
            entry.path().string(), picture_endings);
@@ -170,8 +170,8 @@ SharedPictures share_out(const std::vector<ListedPicture>& pictures, std::size_t
   std::vector<ListedPicture> kept, taken;
   for (const std::vector<ListedPicture>& of_class : by_class) {
     if (of_class.empty()) continue;
-    // The target count is a count over this class and all previous classes, so that many small classes together reach
-    // the share.
+    // `due` counts the pictures to take from this class and all previous classes together, so that many small classes
+    // together reach the share.
     const auto seen = static_cast<double>(kept.size() + taken.size() + of_class.size());
     const auto due = static_cast<std::size_t>(std::lround(share * seen));
     const std::size_t wanted = due - std::min(due, taken.size());

@@ -19,7 +19,7 @@ namespace {
 /// reduced.
 constexpr std::int64_t max_jpeg_side = 65500;
 
-/// A picture in the form in which a record stores it.
+/// A picture as a record stores it.
 struct StoredPicture {
   std::string file;
   PictureInfo info;
@@ -117,7 +117,7 @@ class RecordsAhead {
                std::function<std::uint64_t(std::size_t)> bytes_of)
       : count_(count), make_(std::move(make)), bytes_of_(std::move(bytes_of)) {}
 
-  /// Returns record i; call it in ascending order. Errors: as `make`.
+  /// Returns record i. The calls must be in ascending order of i. Errors: the errors of `make`.
   std::string take(std::size_t i) {
     if (i >= first_ + made_.size()) make_from(i);
     Made& made = made_[i - first_];

@@ -24,7 +24,7 @@ class PnmReader {
     most_ = is_bitmap ? 1 : number();
     check_size(height, width);
     if (most_ < 1 || most_ > 65535) fail(ExitCode::data, "is damaged: its largest value is {}", most_);
-    if (!is_text) ++at_;  // skips exactly one white character
+    if (!is_text) ++at_;  // skips exactly one white-space character
     const std::int64_t channels = kind == 3 || kind == 6 ? 3 : 1;
     const std::int64_t row_samples = width * channels;
     const std::int64_t row_bytes = kind == 4 ? (width + 7) / 8 : row_samples * (most_ > 255 && !is_text ? 2 : 1);

@@ -73,7 +73,7 @@ CompleteSplit make_shards(const SplitSize& split, std::size_t shard_count, const
 void publish(const std::filesystem::path& directory, std::span<CompleteSplit> splits,
              std::vector<std::unique_ptr<NewFile>> others = {});
 
-/// As the make_shards above, for a split of images.
+/// Does the same as make_shards, for a split of images.
 CompleteSplit make_image_shards(const ImageSplit& split, std::size_t shard_count,
                                 const std::filesystem::path& directory, const ExampleEncoder& encode,
                                 const std::function<void(std::size_t)>& progress);

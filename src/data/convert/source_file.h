@@ -60,7 +60,7 @@ std::string_view compression_name(std::span<const std::byte> data);
 
 class Decompressor {
  public:
-  /// `name`: the compression_name of the data. Errors: as `read`.
+  /// `name`: the compression_name of the data. Errors: see `read`.
   Decompressor(std::string_view name, ByteInput compressed);
 
   /// Writes decompressed bytes to `out` and returns their number. The number is less than requested only at the end;
@@ -79,7 +79,7 @@ class Decompressor {
 /// Reads a file sequentially, plain or compressed.
 class SourceFile {
  public:
-  /// Opens the file. The reader decompresses GZIP, xz, bzip2 and zstd. Errors: as open_plain_file; data (the file is
+  /// Opens the file. The reader decompresses GZIP, xz, bzip2 and zstd. Errors: see open_plain_file; data (the file is
   /// damaged or is a zip file); io.
   explicit SourceFile(std::string path);
   SourceFile(const SourceFile&) = delete;  // the decompressor holds the address of this object
@@ -87,13 +87,13 @@ class SourceFile {
 
   const std::string& path() const { return path_; }
 
-  /// Writes the next bytes to `out` and returns their number, which is less than requested only at the end. Before it
-  /// reports the end, it has verified the checksums of the compression format. Errors: data (the file is damaged or
+  /// Writes the next bytes to `out` and returns their number, which is less than requested only at the end. Verifies
+  /// the checksums of the compression format before it reports the end. Errors: data (the file is damaged or
   /// truncated), io; the message names the file.
   std::size_t read(std::span<std::byte> out);
 
-  /// Returns the next `bytes` bytes, or fewer bytes at the end. Allocates memory only for bytes that arrive. Errors: as
-  /// `read`.
+  /// Returns the next `bytes` bytes, or fewer bytes at the end. Allocates memory only for bytes that arrive. Errors:
+  /// see `read`.
   std::vector<std::uint8_t> take(std::size_t bytes);
 
  private:
@@ -118,15 +118,15 @@ struct ArchiveMember {
 class ArchiveReader {
  public:
   /// Opens the archive. Refuses archives of more than `max_bytes` (unpacked), because they could fill the memory.
-  /// Errors: as SourceFile; data (the file is not a tar archive).
+  /// Errors: see SourceFile; data (the file is not a tar archive).
   ArchiveReader(const std::string& path, std::uint64_t max_bytes);
   ArchiveReader(const ArchiveReader&) = delete;  // libarchive holds the address of this object
   ArchiveReader& operator=(const ArchiveReader&) = delete;
 
   const std::string& path() const { return file_.path(); }
 
-  /// Moves to the next member; returns false after the last member. When it returns false, it has read the whole
-  /// compressed file and verified the file's checksum. Errors: data (the file is not a tar archive, or the archive is
+  /// Moves to the next member; returns false after the last member. Before it returns false, it reads the whole
+  /// compressed file and verifies the file's checksum. Errors: data (the file is not a tar archive, or the archive is
   /// damaged, truncated or too large); the message names the file.
   bool next(ArchiveMember& member);
 

@@ -61,7 +61,7 @@ bool has_flag_columns(const CsvTable& table) {
   });
 }
 
-/// The targets are classes if, in each row, exactly one flag is set. Otherwise they are labels.
+/// Returns class_index if exactly one flag is set in each row, otherwise labels.
 TargetKind kind_by_flags(const CsvTable& table) {
   const auto has_one = [](const CsvTable::Row& row) {
     return std::count_if(row.cells.begin() + 1, row.cells.end(), [](const std::string& c) { return *flag_in(c); }) == 1;

@@ -27,7 +27,7 @@ struct DatasetInfo {
       classes;  ///< names of the classes, labels or numbers; classes and labels are in the order of their label numbers
   Colour background = {};  ///< colour that replaced transparent pixels in the conversion
   TargetKind target = TargetKind::class_index;
-  /// [number], computed from the training records. Empty except for TargetKind::numbers.
+  /// [number] Scales that were computed from the training records. Empty unless `target` is TargetKind::numbers.
   std::vector<NumberScale> scales = {};
 
   bool operator==(const DatasetInfo& other) const {
@@ -40,8 +40,8 @@ struct DatasetInfo {
 /// The feature that holds the numbers of a regression.
 inline constexpr const char* numbers_key = "image/numbers";
 
-/// A kind of target and the name of its task in options and files. `word` and `words` mean one output and several
-/// outputs in messages.
+/// A kind of target and the name of its task in options and files. Messages use `word` for one output and `words` for
+/// several outputs.
 struct NamedTask {
   TargetKind target;
   std::string_view task, word, words;
@@ -50,9 +50,9 @@ inline constexpr std::array named_tasks{NamedTask{TargetKind::class_index, "clas
                                         NamedTask{TargetKind::labels, "multilabel", "label", "labels"},
                                         NamedTask{TargetKind::numbers, "regression", "number", "numbers"}};
 std::string_view task_name(TargetKind target);
-/// "class", "label" or "number".
+/// Returns "class", "label" or "number".
 std::string_view target_word(TargetKind target);
-/// "classes", "labels" or "numbers".
+/// Returns "classes", "labels" or "numbers".
 std::string_view target_words(TargetKind target);
 /// Returns the kind of target of the task with this name, or nullopt if there is no such task.
 std::optional<TargetKind> target_of_task(std::string_view task);
@@ -74,14 +74,14 @@ std::vector<NumberScale> scales_from(std::span<const double> means, std::span<co
 std::optional<DatasetInfo> read_dataset_info(const std::filesystem::path& directory);
 
 /// Returns the description of the files that match `patterns`, or an empty result if none of their directories has a
-/// description. Errors: as Dataset::open for patterns; as read_dataset_info; data (the directories' descriptions
+/// description. Errors: see Dataset::open (for patterns) and read_dataset_info; data (the directories' descriptions
 /// differ).
 std::optional<DatasetInfo> dataset_info_of_files(std::span<const std::string> patterns);
 
 /// Checks that read_dataset_info would accept the file that make_dataset_info writes for `info`. Errors: data.
 void check_dataset_info(const DatasetInfo& info);
 /// Writes records.json, and labels.txt with one class per line. The written files are complete, and have temporary
-/// names until another function publishes them. Errors: io; as check_dataset_info.
+/// names until another function publishes them. Errors: io; see check_dataset_info.
 std::vector<std::unique_ptr<NewFile>> make_dataset_info(const std::filesystem::path& directory,
                                                         const DatasetInfo& info);
 

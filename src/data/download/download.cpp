@@ -34,8 +34,8 @@ struct Interrupted {
   std::string cause;
 };
 
-/// Returns the value in the header line `line` ("Name: value\r
-/// "). Returns nullopt if the line does not have the name `name` (in lower case).
+/// Returns the value in the header line `line`, which is "Name: value" and a line end. Returns nullopt if the line does
+/// not have the name `name` (in lower case).
 std::optional<std::string> header_value(std::string_view line, std::string_view name) {
   if (line.size() <= name.size() || line[name.size()] != ':') return std::nullopt;
   const auto in_lower_case = [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); };
@@ -55,12 +55,12 @@ struct Headers {
     if (const auto value = header_value(line, "last-modified")) last_modified = *value;
     if (const auto value = header_value(line, "content-range")) content_range = *value;
   }
-  /// Returns the value for If-Range, or an empty text if there is none. Does not use a weak ETag, because it does not
-  /// promise equal bytes.
+  /// Returns the value for If-Range, or an empty text if there is none. Does not use a weak ETag, because a weak ETag
+  /// does not promise equal bytes.
   std::string validator() const { return !etag.empty() && !etag.starts_with("W/") ? etag : last_modified; }
 };
 
-/// Returns the numbers in "bytes 100-199/200" or "bytes */200".
+/// The numbers in a header such as "bytes 100-199/200" or "bytes */200".
 struct ContentRange {
   std::optional<std::uint64_t> first, total;
 
@@ -79,7 +79,7 @@ struct ContentRange {
   }
 };
 
-/// PATH.part, locked and open for writing at its end, and PATH.part.tag.
+/// The files PATH.part, which is locked and open for appending, and PATH.part.tag.
 class Part {
  public:
   explicit Part(const fs::path& path)
@@ -173,7 +173,7 @@ class Request {
   Request(const Request&) = delete;  // libcurl holds the address of this object
   Request& operator=(const Request&) = delete;
 
-  /// Sends the request and receives the response. Returns when the part is complete. Errors: as `download`;
+  /// Sends the request and receives the response. Returns when the part is complete. Errors: see `download`;
   /// Interrupted.
   void perform();
 
@@ -323,7 +323,7 @@ void Request::perform() {
   finish(curl_easy_perform(curl_.get()));
 }
 
-/// Completes the part. Errors: as `download`.
+/// Completes the part. Errors: see `download`.
 void fetch(const std::string& address, Part& part, const DownloadSettings& settings) {
   std::uint64_t most_bytes = part.bytes();
   std::chrono::milliseconds pause = settings.pause;

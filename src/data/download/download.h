@@ -100,7 +100,7 @@ struct SetDownload {
   std::function<void(const std::string& text)> note = [](const std::string&) {};  ///< receives a line per file
 };
 
-/// Downloads the files that are missing in `folder`, and checks the files that are already there. Errors: as
+/// Downloads the files that are missing in `folder`, and checks the files that are already there. Errors: see
 /// `download`; data (a file in `folder` has other contents). Messages of failed downloads also name the files and their
 /// address, so that the user can fetch them in another way.
 void download_set(const PublishedSet& set, const std::filesystem::path& folder, const SetDownload& settings);

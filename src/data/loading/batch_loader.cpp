@@ -24,7 +24,7 @@ namespace carillon {
 /// What a batch contains.
 enum class BatchForm {
   whole,
-  records,  ///< only record numbers, if the dataset is in memory; otherwise as for `whole`
+  records,  ///< only record numbers, if the dataset is in memory; otherwise the same as `whole`
 };
 
 /// The source of the batches of a BatchLoader: a dataset in memory, or threads that decode ahead.

@@ -2,9 +2,9 @@
 // part of the dataset.
 //
 // Global step s uses the stream positions [start + s*G, start + (s+1)*G). G is the global batch. The rank's batch
-// starts at offset `tower_offset` in this range. If the dataset is in memory, a batch is a list of pointers into it,
-// without copies. Otherwise threads decode batches before they are used. The batches and errors do not depend on the
-// number of threads.
+// starts at offset `tower_offset` in this range. If the dataset is in memory, a batch is a list of pointers into the
+// dataset, without copies. Otherwise threads decode batches before they are used. The batches and errors do not depend
+// on the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -95,11 +95,11 @@ class BatchLoader {
   bool has_next() const { return next_first_ < end_; }
 
   /// Returns the next step's batch, which is valid until the next call. If fewer samples than a batch are left in the
-  /// slice, the batch repeats the last sample and sets Batch::padding. Requires has_next(). Errors: as Dataset::read.
-  /// If a batch contains a faulty record, the call that requests this batch throws, and so does every later call.
+  /// slice, the batch repeats the last sample and sets Batch::padding. Requires has_next(). Errors: see Dataset::read.
+  /// If a batch contains a faulty record, the call that requests this batch throws. Every later call also throws.
   const Batch& next();
-  /// As `next`, with one difference: if the dataset is in memory, the batch has record numbers instead of images and
-  /// targets.
+  /// Does the same as `next`, with one difference: if the dataset is in memory, the batch has record numbers instead of
+  /// images and targets.
   const Batch& next_by_records();
   /// Returns the batch that was returned last, with images and targets.
   const Batch& whole();

@@ -64,12 +64,13 @@ struct Dataset::Storage {
     targets.resize(targets.size() + target_bytes);
     return {{images.append(image_bytes), image_bytes}, std::span(targets).last(target_bytes)};
   }
-  /// CRC32C of the image of record i, followed by the target of record i, both in memory.
+  /// Returns the CRC32C of the image of record i and then the target of record i. Both must be in memory.
   std::uint32_t checksum_of(std::size_t i) const {
     const std::span image(images.data() + i * image_bytes, image_bytes);
     return crc32c(std::span(targets).subspan(i * target_bytes, target_bytes), crc32c(std::as_bytes(image)));
   }
-  /// Call it directly after a record has been appended and decoded: the record is then still in the processor's cache.
+  /// Stores the checksum of the last record. Call it directly after this record has been appended and decoded, while
+  /// the record is still in the processor's cache.
   void seal_last() { checksums.push_back(checksum_of(checksums.size())); }
   void read(std::size_t i, std::uint64_t position, const Sample& sample) const;
   void read_target(std::size_t i, std::span<std::byte> target) const;
@@ -80,7 +81,7 @@ struct Dataset::Storage {
 
 namespace {
 
-/// Calls `decode`. If it throws, adds the place of the record to the error.
+/// Calls `decode`. If it throws, adds the file and the position of the record to the error.
 template <typename Decode>
 void name_record_in_errors(const std::string& path, const Record& record, const Decode& decode) {
   try {

@@ -1,9 +1,10 @@
 // SampleOrder: maps a position of the endless sample stream to a record number.
 //
 // With M records, position p belongs to epoch e = p / M. With shuffling, the record at position p is permutation(seed,
-// e)[p % M]. Without shuffling, it is p % M. The permutation is a Fisher-Yates shuffle that uses Philox4x32-10 (Salmon
-// et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11), keyed by seed and epoch. Therefore the stream does not
-// depend on earlier steps of the run. Without shares, it does not depend on the number of ranks either.
+// e)[p % M]. Without shuffling, the record is p % M. The permutation is a Fisher-Yates shuffle that uses Philox4x32-10
+// (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11), keyed by seed and epoch. Therefore the stream
+// does not depend on earlier steps of the run. Without shares, the stream does not depend on the number of ranks
+// either.
 //
 // With a window of W records, the epoch is first cut into runs of W / 16 neighbouring records. The runs are shuffled.
 // Then each group of W consecutive records is shuffled. Therefore records that are read at the same time come from a
@@ -132,8 +133,8 @@ class SampleOrder {
   std::uint64_t count_of(std::uint64_t share) const;
   Window window_of(std::uint64_t share, std::uint64_t sample) const;
   std::uint64_t record_of(const Place& place);
-  /// Fills the front of `records` with the records from `place` on. Returns the number of records that it has written,
-  /// at least one.
+  /// Writes the numbers of the records from `place` on to the front of `records`. Returns how many numbers it has
+  /// written, at least one.
   std::size_t fill_run(const Place& place, std::span<std::uint32_t> records);
   const Epoch& epoch(std::uint64_t share, std::uint64_t number);
   std::uint64_t key_of(std::uint64_t share, std::uint64_t number) const;

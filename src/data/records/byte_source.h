@@ -12,8 +12,8 @@
 
 namespace carillon {
 
-/// Writes the next bytes to `out` and returns their number, which is less than requested only at the end. Errors: as
-/// the source of the bytes.
+/// Writes the next bytes to `out` and returns their number, which is less than requested only at the end. Errors: the
+/// errors of the source of the bytes.
 using ByteInput = std::function<std::size_t(std::span<std::byte> out)>;
 
 // GzipStream: decompresses GZIP data (RFC 1952) of one or more consecutive members.
@@ -55,7 +55,7 @@ class RecordSource {
   /// in pieces of about `piece_bytes`. The result is valid until the next call. Errors: data (the message does not
   /// contain the file's name).
   std::span<const std::byte> peek(std::size_t bytes, std::size_t piece_bytes = large_piece);
-  /// Counts the bytes that are left in the stream, up to `bytes`. Errors: as `peek`.
+  /// Counts the bytes that are left in the stream, up to `bytes`. Errors: see `peek`.
   virtual std::uint64_t count_up_to(std::uint64_t bytes) = 0;
   /// Consumes `bytes` bytes that `peek` returned or `count_up_to` counted.
   void skip(std::uint64_t bytes);

@@ -42,7 +42,7 @@ bool take(Bytes& from, std::uint8_t tag, Bytes& body) {
   return false;
 }
 
-/// As `take`, but fails if `from` holds anything else.
+/// Does the same as `take`, but returns false if more bytes follow in `from`.
 bool take_all(Bytes from, std::uint8_t tag, Bytes& body) { return take(from, tag, body) && from.empty(); }
 
 /// Returns true only if `packed` is a sequence of complete varints of at most 10 bytes, which is protobuf's limit.
@@ -73,13 +73,13 @@ bool parse_varint(Bytes from, std::int64_t& value) {
   return false;
 }
 
-/// Feature { bytes_list { value } }, one value.
+/// Parses Feature { bytes_list { value } } with one value.
 bool parse_image(Bytes feature, Bytes& image) {
   Bytes list;
   return take_all(feature, field1_bytes, list) && take_all(list, field1_bytes, image);
 }
 
-/// Feature { int64_list { value } }, one value, packed or not.
+/// Parses Feature { int64_list { value } } with one value, packed or not.
 bool parse_label(Bytes feature, std::int64_t& label) {
   Bytes list, packed;
   if (!take_all(feature, field3_bytes, list) || list.empty()) return false;

@@ -12,7 +12,7 @@
 
 namespace carillon {
 
-/// "bytes", "float", "int64", or "empty".
+/// Returns "bytes", "float", "int64" or "empty".
 std::string_view kind_name(proto::Feature::KindCase kind);
 
 /// Returns `key` in a form that can be printed on one line of a terminal: control characters are escaped, and long keys
@@ -28,8 +28,8 @@ void serialise(const proto::Example& example, std::string& out);
 /// Parses with the generated parser. Errors: data (the text does not name file and record).
 void parse_generated(std::span<const std::uint8_t> record, proto::Example& example);
 
-/// As parse_example, but uses only the generated parser. The function is the slow path of parse_example, and the
-/// reference for tests and the fuzzer.
+/// Does the same as parse_example, but uses only the generated parser. The function is the slow path of parse_example,
+/// and the reference for tests and the fuzzer.
 LabelledBytes parse_example_generated(std::span<const std::uint8_t> record, const ExampleKeys& keys,
                                       std::string& scratch);
 

@@ -103,7 +103,7 @@ struct sigaction earlier {};                 // action for SIGBUS that was set b
 void leave_copy(int signal, siginfo_t* info, void* /*context*/) {
   if (way_out != nullptr) siglongjmp(*way_out, 1);
   sigaction(SIGBUS, &earlier, nullptr);
-  if (info->si_code <= 0) raise(signal);  // a process sent it: it would not occur again
+  if (info->si_code <= 0) raise(signal);  // a process sent the signal: the copy itself would not raise it again
 }
 
 bool catch_bus_errors() {

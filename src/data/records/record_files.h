@@ -9,9 +9,9 @@
 
 namespace carillon {
 
-/// A hint at the end of a message, for a user who named a folder. The hint shows a pattern such as 'data/train-*' for
-/// the first of `splits` that has files in the folder. If no split has files there, the hint shows one of the record
-/// files.
+/// Returns a hint for the end of a message to a user who named a folder. The hint shows a pattern such as
+/// 'data/train-*' for the first of `splits` that has files in the folder. If no split has files there, the hint shows
+/// one of the record files.
 std::string record_files_hint(const std::filesystem::path& directory, std::span<const std::string_view> splits);
 
 /// The usual prefixes of the names of record files.

@@ -30,7 +30,7 @@ class RecordIndex {
 
   /// Appends the records of a file to this index, and calls `visit` for each record. If the file has a known entry and
   /// has not changed since the entry was made, uses this entry. Otherwise reads the file and checks its framing.
-  /// Errors: as RecordReader; usage (the file is a GZIP file).
+  /// Errors: see RecordReader; usage (the file is a GZIP file).
   void add(const std::string& path, const std::function<void(const RecordPlace&)>& visit);
 
   /// Reads record i into `buffer`, checks its checksum, and returns it with its file. Thread-safe. Errors: data (the
@@ -59,7 +59,8 @@ class RecordIndex {
   std::vector<std::uint64_t> offsets_;
   std::vector<std::uint32_t> checksums_;
   mutable std::atomic<std::int64_t> next_check_{0};  // time in nanoseconds of the steady clock
-  mutable std::atomic<bool> announces_{false};       // true: read() announces each record before it reads the record
+  mutable std::atomic<bool> announces_{false};       // true: read() announces each record to the kernel before it reads
+                                                     // the record
 };
 
 }  // namespace carillon

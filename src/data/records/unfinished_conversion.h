@@ -1,8 +1,8 @@
-// Replaces all files of a conversion together. Afterwards, all files have their final names, or the folder states that
-// it is unfinished.
+// Replaces all files of a conversion together. Afterwards, either all files have their final names, or a file in the
+// folder states that the conversion is unfinished.
 //
 // 1. All new files are complete and synced, and have hidden temporary names.
-// 2. The file unfinished_conversion.txt is written. It names each new file and its temporary name.
+// 2. The file unfinished_conversion.txt is written. It lists each new file with its temporary name.
 // 3. The new files are renamed to their final names.
 // 4. unfinished_conversion.txt is removed.
 //
@@ -26,7 +26,7 @@ inline constexpr std::string_view unfinished_conversion_name = "unfinished_conve
 inline constexpr std::string_view temporary_prefix = ".";
 
 /// Renames the finished `files` of `directory` to their final names. If an error occurs after the first rename,
-/// finish_conversion can continue. Errors: io.
+/// finish_conversion can rename the rest. Errors: io.
 void replace_together(const std::filesystem::path& directory, std::span<const std::unique_ptr<NewFile>> files);
 
 /// Finishes the interrupted conversion in `directory`, if there is one. Returns whether there was one. Errors: io; data

@@ -51,14 +51,14 @@ std::vector<std::filesystem::path> run_files(const std::filesystem::path& train_
 
 void remove_run_files(const std::filesystem::path& train_dir) {
   for (const std::filesystem::path& path : run_files(train_dir)) remove_file(path);
-  remove_file(train_dir / plan_name);  // after the checkpoints: they must not remain without their plan
+  remove_file(train_dir / plan_name);  // removed last, because checkpoints must not remain without their plan
 }
 
 void begin_next_plan(const std::filesystem::path& train_dir) {
   const std::filesystem::path next = train_dir / next_plan_name, next_settings = train_dir / next_plan_settings_name;
   std::error_code error;
   if (!std::filesystem::exists(next, error)) return;
-  // The next settings keep their name, too: a restart after a lost rank reads them again.
+  // The file with the next settings also keeps its old name, because a restart after a lost rank reads this file again.
   const std::string settings = read_plain_file(next_settings, next_settings.string(), OptionSet::max_config_bytes);
   write_file_atomically(train_dir / plan_settings_name, std::as_bytes(std::span(settings)));
   std::filesystem::rename(next, train_dir / plan_name, error);

@@ -31,19 +31,19 @@
 namespace carillon {
 
 /// On rank 0: locks the train directory and removes the temporary files of killed writers. Returns null on other ranks.
-/// Collective. Errors: as DirectoryLock; io.
+/// Collective. Errors: see DirectoryLock; io.
 std::unique_ptr<DirectoryLock> lock_train_directory(const std::filesystem::path& train_dir, const Mpi& mpi);
 
 /// The files of the plan of `carillon train` and its settings. They belong to the checkpoints of the train directory.
 inline constexpr const char *plan_name = "plan.json", *plan_settings_name = "plan.cfg";
-/// The plan and the settings for `carillon train --fresh` and `--more`. They wait until image_train has checked
-/// everything.
+/// The plan and the settings for `carillon train --fresh` and `--more`. They become the plan and its settings after
+/// image_train has checked everything (begin_next_plan).
 inline constexpr const char *next_plan_name = "next-plan.json", *next_plan_settings_name = "next-plan.cfg";
 
 /// Removes checkpoints, metrics.jsonl, event files and the plan, and nothing else. Errors: io.
 void remove_run_files(const std::filesystem::path& train_dir);
 
-/// Makes the next plan the plan. Does nothing if there is no next plan. Errors: io.
+/// Replaces the plan by the next plan. Does nothing if there is no next plan. Errors: io.
 void begin_next_plan(const std::filesystem::path& train_dir);
 
 /// Writes the state of best.ckpt.h5 as the checkpoint of `step`. Does nothing if best.ckpt.h5 is missing or has another
@@ -55,7 +55,7 @@ void remove_later_checkpoints(const std::filesystem::path& train_dir, std::int64
 
 struct SpaceNeeded {
   std::uint64_t checkpoint_bytes = 0;
-  std::int64_t count = 1;         ///< number of checkpoints in addition to those in the directory
+  std::int64_t count = 1;         ///< number of checkpoints in addition to the checkpoints in the directory
   std::uint64_t freed_bytes = 0;  ///< size of the files that will be removed first
 };
 
@@ -78,7 +78,7 @@ constexpr std::uint64_t checkpoint_read_limit(std::uint64_t max_bytes) {
 }
 
 /// Returns step and losses of the step before the checkpoint. Returns nullopt if no LastStepSaver wrote the checkpoint,
-/// or if it did not know the losses.
+/// or if the LastStepSaver did not know the losses.
 std::optional<StepResult> stored_result(const CheckpointState& state);
 
 class RunCheckpoints {
@@ -99,7 +99,7 @@ class RunCheckpoints {
 
   /// Starts to write a checkpoint. Errors: failed (a variable is not finite).
   void save(const RunPosition& position, const Tower& tower);
-  /// Starts to write best.ckpt.h5 if the evaluation of this step is better than all earlier evaluations. Errors: as
+  /// Starts to write best.ckpt.h5 if the evaluation of this step is better than all earlier evaluations. Errors: see
   /// save.
   void keep_if_best(const RunPosition& position, const Score& score, const Tower& tower);
   /// On rank 0: returns true if keep_if_best would write nothing. The reason is that the run keeps no best checkpoint,
@@ -108,12 +108,12 @@ class RunCheckpoints {
   /// On rank 0: returns step and score of the best checkpoint. Returns nullopt if there is no best checkpoint, or if
   /// the run has not evaluated yet.
   const std::optional<StepScore>& best() const { return best_; }
-  /// On rank 0: as CheckpointWriter::newest_complete, but ignores best.ckpt.h5.
+  /// On rank 0: returns CheckpointWriter::newest_complete without regard to best.ckpt.h5.
   std::int64_t newest_complete() const { return writers_->of_steps.newest_complete(); }
   /// Sets the time of the last checkpoint to now, for --checkpoint-every-seconds.
   void start_clock() { saved_at_ = Clock::now(); }
   /// Returns the requests of this rank. Rank 0 checks the writes in progress. If a checkpoint is due at `now`, rank 0
-  /// requests it. If checkpoints kept failing, rank 0 requests the end of the run.
+  /// requests the checkpoint. If checkpoints kept failing, rank 0 requests the end of the run.
   ControlFlags poll(Clock::time_point now = Clock::now());
   /// Waits until all checkpoints are on disk. If `code` is ExitCode::io, checkpoints kept failing, and the function
   /// throws their error. Collective. Errors: io.
@@ -158,7 +158,7 @@ class LastStepSaver {
     const Mpi& mpi;
   };
 
-  /// After this call, until `stop` or destruction, the stall detector saves before it ends the run.
+  /// From this call until `stop` or destruction, the stall detector saves before it ends the run.
   LastStepSaver(const Training& training, StallDetector& stall_detector);
   ~LastStepSaver() { stop(); }
   LastStepSaver(const LastStepSaver&) = delete;
@@ -170,7 +170,7 @@ class LastStepSaver {
   /// `save` does not write it again. If a file with the checkpoint's name already exists when this function is called,
   /// `save` writes the checkpoint, because the existing file may be old and damaged.
   void expect_checkpoint(std::int64_t step);
-  /// Sets the last known result. `save` stores its losses if the result belongs to the last completed step.
+  /// Sets the last known result. `save` stores the losses of the result if it belongs to the last completed step.
   void note(const StepResult& result);
   /// Writes a checkpoint of the last completed step. Does nothing after `stop`, before the first step is complete,
   /// during an update, or if the train directory does not exist on this host. Locks the directory if the process of

@@ -53,8 +53,8 @@ std::vector<std::string> exclude(const std::vector<std::string>& patterns, const
   return names;
 }
 
-/// Returns the network's initial values that are not random. They are values from its file, and values computed from
-/// the images of `dataset`.
+/// Returns the network's initial values that are not random. These values come from the network's file, or are computed
+/// from the images of `dataset`.
 std::vector<GivenValues> given_values(const Network& network, const Dataset* dataset) {
   std::vector<GivenValues> given;
   if (network.given) given = *network.given;
@@ -233,8 +233,8 @@ std::optional<Score> last_evaluation(const ResumedRun& run) {
   return logged_score(run.options.checkpoint.train_dir, run.start.position.step, run.score.form());
 }
 
-/// True if the last evaluation is logged. If it is the best evaluation, best.ckpt.h5 must also have been written for
-/// it. Collective.
+/// True if the last evaluation is logged. If the last evaluation is the best evaluation, best.ckpt.h5 must also have
+/// been written for this evaluation. Collective.
 bool has_last_evaluation(const ResumedRun& run) {
   return first_rank_finds(run.mpi, [&] {
     const std::optional<Score> logged = last_evaluation(run);
@@ -242,7 +242,7 @@ bool has_last_evaluation(const ResumedRun& run) {
   });
 }
 
-/// As has_last_evaluation, but also requires that the evaluation reached the target. Collective.
+/// True if has_last_evaluation is true and the last evaluation reached the target. Collective.
 bool has_reached_target(const ResumedRun& run) {
   return first_rank_finds(run.mpi, [&] {
     const std::optional<Score> logged = last_evaluation(run);

@@ -27,7 +27,7 @@ struct RunStart {
   RunPosition position;
   bool same_evaluation = false;        ///< true: this run resumes, and its earlier evaluations used the same records
   std::optional<PacePoint> pace = {};  ///< only if this run resumes: last point up to `position` in metrics.jsonl
-  /// Step and losses of the last step before `position`. Set if rank 0 may have ended before it logged them.
+  /// Step and losses of the last step before `position`. Set if rank 0 may have ended before it logged this step.
   std::optional<StepResult> before = {};
 };
 
@@ -63,11 +63,11 @@ struct ResumedRun {
 
 /// If the run already ended at this checkpoint, returns the reason why it ended. Otherwise the run continues: returns
 /// nullopt, and adds the logged evaluations before the checkpoint to `patience`. A run also continues if it was killed
-/// before it logged its last evaluation. The same applies if its last evaluation was the best, and the run was killed
-/// before it wrote best.ckpt.h5. Collective.
+/// before it logged its last evaluation. A run also continues if its last evaluation was the best and the run was
+/// killed before it wrote best.ckpt.h5. Collective.
 std::optional<EndCause> end_of_resumed(const ResumedRun& run, Patience& patience);
 
-/// Returns the line that says that the run already ended at `step`, and why.
+/// Returns the line that says that the run already ended at `step`, and states the cause.
 std::string nothing_to_do_line(const TrainOptions& options, std::int64_t step, EndCause end);
 
 }  // namespace carillon

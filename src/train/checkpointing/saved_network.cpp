@@ -57,7 +57,7 @@ TrainedTarget described_target(const nlohmann::json& options) {
   fail(ExitCode::data, "its options do not describe its records");
 }
 
-/// Builds the network, which checks its description.
+/// Returns the number of outputs of the network. Builds the network for this, and thereby checks its description.
 std::int64_t output_count(const Network& network) {
   try {
     const BuiltNetwork built = build_network(network, {.purpose = Purpose::evaluation});
@@ -67,7 +67,7 @@ std::int64_t output_count(const Network& network) {
   }
 }
 
-/// If the function throws, adds the name of the file to the error.
+/// Calls `read`. If it throws, adds the name of the file to the error.
 template <typename Read>
 auto naming_file(const LoadedCheckpoint& loaded, const Read& read) {
   try {

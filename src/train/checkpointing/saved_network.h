@@ -56,8 +56,8 @@ struct TrainedTarget {
 /// Reads the meaning of the outputs from the options in the checkpoint. Errors: data.
 TrainedTarget trained_target(const LoadedCheckpoint& loaded);
 
-/// True if the training kept moving averages. If it did not (--moving-average-decay 0), the moving averages in the
-/// checkpoint are equal to the variables, except for rounding.
+/// True if the training kept moving averages. If the training did not keep them (--moving-average-decay 0), the moving
+/// averages in the checkpoint are equal to the variables, except for rounding.
 bool has_moving_averages(const LoadedCheckpoint& loaded);
 
 /// True if the training computed in bf16.

@@ -129,7 +129,7 @@ bool is_pickled(const std::filesystem::path& path) {
        path.string(), shell_word(path.string()), shell_word(converted.string()));
 }
 
-/// Reads the values of an entry. Errors: as SafetensorsFile::read; data (a value is not finite).
+/// Reads the values of an entry. Errors: see SafetensorsFile::read; data (a value is not finite).
 std::vector<float> finite_values(const SafetensorsFile& file, const SafetensorsEntry& entry,
                                  const std::filesystem::path& path) {
   std::vector<float> values = file.read(entry).values;
@@ -282,7 +282,8 @@ std::vector<NamedArray> torch_arrays(const NetworkDescription& network, const st
 
 namespace {
 
-/// Treats an array of 2 or 4 dimensions as [places][in][out]. A dense layer has one place.
+/// Treats an array of 2 or 4 dimensions as [places][in][out]. A place is one position in the kernel of a convolution. A
+/// dense layer has one place.
 struct Extents {
   std::size_t places = 1, in = 0, out = 0;
 };

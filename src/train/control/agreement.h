@@ -1,5 +1,5 @@
-// Agreement of the ranks: checks that values are equal on all ranks, failures that all ranks detect, and requests that
-// any rank can make.
+// Agreement of the ranks: checks that values are equal on all ranks, ends all ranks after a common failure, and
+// combines the requests of the ranks.
 #pragma once
 
 #include <string>

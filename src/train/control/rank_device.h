@@ -1,4 +1,4 @@
-// The device of each rank, and the number format and the instruction set in which it computes.
+// Chooses the device of each rank, and the number format and the instruction set of the rank's computations.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ namespace carillon {
 /// lowest is the first. Errors: usage (`available` does not contain the requested instruction set).
 void check_isa(std::optional<Isa> requested, const std::vector<Isa>& available);
 
-/// Opens this rank's device. Errors: as open_device; usage (this processor does not have the instruction set of --isa;
+/// Opens this rank's device. Errors: see open_device; usage (this processor does not have the instruction set of --isa;
 /// --isa, --convolution winograd or --wire bf16 is set for a GPU).
 std::unique_ptr<Device> open_own_device(const DeviceOptions& options, const Mpi& mpi, const CpuShare& share);
 
@@ -38,15 +38,15 @@ std::vector<Isa> possible_isas(const DeviceOptions& options, const Mpi& mpi);
 /// docs/lab-notes/2026-11-26-automatic-bf16.md.
 bool suits_avx512_bf16(const Network& network, std::int64_t samples);
 
-/// Returns the number format that --precision auto chooses for a training. On GPUs, it is tf32, as in other frameworks'
-/// convolutions. On CPUs, it is bf16 if all ranks have Isa::amx. The format is also bf16 if all ranks have
-/// Isa::avx512_bf16 or Isa::amx and the network is faster in bf16 with AVX512-BF16. Otherwise it is fp32. `isas`: the
-/// result of possible_isas.
+/// Returns the number format that --precision auto chooses for a training. On GPUs, the format is tf32, as in other
+/// frameworks' convolutions. On CPUs, the format is bf16 if all ranks have Isa::amx. The format is also bf16 if all
+/// ranks have Isa::avx512_bf16 or Isa::amx and the network is faster in bf16 with AVX512-BF16. Otherwise it is fp32.
+/// `isas`: the result of possible_isas.
 Arithmetic automatic_precision(DeviceKind device, const std::vector<Isa>& isas, const Network& network,
                                std::int64_t samples);
-/// Returns the number format that --precision auto chooses for an evaluation. On GPUs, it is tf32. On CPUs, it is bf16
-/// if all ranks have Isa::amx, or if the training used bf16 and all ranks have Isa::avx512_bf16. Otherwise it is fp32.
-/// `trained_in_bf16`: whether the training used bf16; the checkpoint states this.
+/// Returns the number format that --precision auto chooses for an evaluation. On GPUs, the format is tf32. On CPUs, the
+/// format is bf16 if all ranks have Isa::amx, or if the training used bf16 and all ranks have Isa::avx512_bf16.
+/// Otherwise it is fp32. `trained_in_bf16`: true if the training used bf16, which the checkpoint states.
 Arithmetic automatic_evaluation_precision(DeviceKind device, const std::vector<Isa>& isas, bool trained_in_bf16);
 
 /// Sets the precision and the arithmetic of `options` to `precision`. Rank 0 warns if CPUs emulate bf16. Errors:

@@ -40,7 +40,7 @@ struct Launcher {
   bool is_daemon = false;               ///< true: the launcher is a daemon, and its stderr differs from mpirun's
   bool forwards_cont = false;           ///< true: CONT from this launcher may mean only that a stopped job continues
   std::int64_t kill_pause = 1;          ///< seconds from CONT to TERM, and also from TERM to KILL
-  std::array<char, 32> error_stream{};  ///< path of its stderr, a C string
+  std::array<char, 32> error_stream{};  ///< path of the launcher's stderr, a C string
 };
 
 std::int64_t integer_in_environment(const char* name, std::int64_t fallback) {
@@ -90,8 +90,8 @@ Launcher launcher;  // set before the handlers are installed; needs no destructo
 // none.
 std::atomic<std::int64_t> caught_at = 0;
 std::atomic<Caught> caught;
-std::atomic<std::int64_t> ending_since = 0;  ///< time of the first signal that is TERM, or that comes from mpirun and
-                                             ///< is not USR1; same unit as `caught_at`; 0: none
+std::atomic<std::int64_t> ending_since = 0;  ///< time of the first TERM, or of the first signal other than USR1 from
+                                             ///< mpirun; same unit as `caught_at`; 0: none
 std::atomic<bool> mpirun_has_signalled = false;  ///< mpirun has sent a signal that ends the run
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<Caught>::is_always_lock_free);
 
@@ -137,8 +137,8 @@ class Line {
   std::size_t size_ = 0;
 };
 
-/// Returns the stderr of mpirun if it is a terminal or a pipe, otherwise -1. If it is a file, mpirun's next line would
-/// overwrite our line.
+/// Returns the stderr of mpirun if it is a terminal or a pipe, otherwise -1. If stderr is a file, mpirun's next line
+/// would overwrite our line.
 int open_launcher_stderr() {
   if (launcher.is_daemon) return -1;
   const int file = open(launcher.error_stream.data(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -215,7 +215,8 @@ void note_signal(int signal, siginfo_t* info, void* /*context*/) {
     caught.store({signal, from_launcher});
     write_notice();
   } else if ((signal == SIGTERM || signal == SIGINT) && !from_launcher && now() - first >= nanoseconds) {
-    // A second signal within a second belongs to the same stop: both the launcher and the end of the job send a signal.
+    // This branch requires that a second has passed. A signal within this second belongs to the same stop, because the
+    // launcher and the end of the job each send a signal.
     std::signal(signal, SIG_DFL);
     std::raise(signal);  // this signal is delivered when the handler returns
   }
@@ -333,7 +334,7 @@ class StartWatch {
   std::optional<Clock::time_point> lost;
   while (true) {
     std::this_thread::sleep_for(interval);
-    // The other rank, or mpirun, prints the cause.
+    // The rank that ended, or mpirun, prints the cause.
     if (is_starting && start.has_lost_rank() && is_starting) std::_Exit(static_cast<int>(ExitCode::lost_rank));
     if (lost) {
       if (Clock::now() - *lost > orphan_limit) end_now();
@@ -355,7 +356,7 @@ void watch_launcher() {
   const char* const starter = std::getenv(launcher_variable_name);
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // so that the thread handles no signals
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits this mask, so that it handles no signals
   // StartWatch reads the environment here: in the thread, that could crash while MPI_Init changes the environment.
   std::thread(watch, StartWatch(), starter == nullptr ? "" : starter, process_identity(mpirun_process())).detach();
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

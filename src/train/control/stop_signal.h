@@ -3,8 +3,9 @@
 // Stop signals: TERM, INT, HUP, XCPU and USR1 ask a run to write a checkpoint and end.
 //
 // The handler sets a flag and, on rank 0, writes a StopNotice. If mpirun (Open MPI 4.1) receives TERM, INT or HUP, it
-// sends CONT to the ranks. After odls_base_sigkill_timeout seconds (default 1) it sends TERM, and after the same time
-// again KILL. Meanwhile it relays no output of the ranks. Therefore CONT from mpirun already counts as a stop signal.
+// sends CONT to the ranks. After odls_base_sigkill_timeout seconds (default 1) mpirun sends TERM, and after the same
+// time it sends KILL. Meanwhile mpirun relays no output of the ranks. Therefore CONT from mpirun already counts as a
+// stop signal.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,10 @@
 
 namespace carillon {
 
-/// Installs the handlers. If TERM or INT arrives more than a second after the first signal, and mpirun did not send it,
-/// it has its default effect and ends the process immediately. Files with their final names are complete; the next run
-/// removes temporary files. A later signal of another kind has no effect, because launchers repeat it. If HUP is
-/// ignored at the start (nohup), it stays ignored.
+/// Installs the handlers. A TERM or INT signal ends the process immediately if it arrives more than a second after the
+/// first signal, unless mpirun sent it. Files with their final names are complete; the next run removes temporary
+/// files. All other signals after the first signal have no effect, because launchers repeat signals. If HUP is ignored
+/// at the start (nohup), it stays ignored.
 void catch_stop_signals();
 
 /// Installs only the handler of CONT, which mpirun_ends_run needs. Does nothing if catch_stop_signals has been called.
@@ -60,7 +61,7 @@ class StopNotice {
 //
 //   mpirun has ended (killed)            the run saves a checkpoint and ends with code 71
 //   carillon or --ranks has ended        the run saves a checkpoint and ends, and so mpirun ends
-//   a rank ends while MPI starts         the others exit immediately: there is nothing to save
+//   a rank ends while MPI starts         the other ranks exit immediately: there is nothing to save
 //
 // The thread sends USR1 to its own process, so that all ranks stop together after a step, as at every stop signal. A
 // program without a handler of USR1 ends immediately. If the run has not ended after 20 s, the thread ends it.

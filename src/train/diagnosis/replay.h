@@ -32,8 +32,8 @@ struct NotFinite {
 
 /// Repeats the passes of a step op by op to find the first value that is infinite or NaN.
 ///
-/// Replay works on a copy of the variables in its own memory. The outputs and the gradients of activations are equal,
-/// bit for bit, to those of the training step. There are two reasons. First, an op with independent samples
+/// Replay works on a copy of the variables in its own memory. The outputs and the gradients of activations equal the
+/// values in the training step, bit for bit. There are two reasons. First, an op with independent samples
 /// (OpTraits::samples_are_independent) computes the same values from the whole batch and from a part of it. Second,
 /// random draws are functions of the stream position.
 class Replay {
@@ -72,13 +72,13 @@ struct DivergedStep {
   const Dataset& dataset;  ///< contains the batch's records
 };
 
-/// for example "Model diverged with loss = NaN at step 5"
+/// Returns, for example, "Model diverged with loss = NaN at step 5".
 std::string nonfinite_line(std::int64_t step, double loss);
 
 /// Throws failed on all ranks. The message contains `line`, the first op with a value that is not finite, and the
 /// samples with such values. Collective.
 [[noreturn]] void fail_with_cause(const std::string& line, const DivergedStep& step, const Mpi& mpi);
-/// As fail_with_cause, for a step with a finite task loss and an L2 loss that is not finite.
+/// Does the same as fail_with_cause for a step with a finite task loss and an L2 loss that is not finite.
 [[noreturn]] void fail_with_l2_cause(const std::string& line, const Tower& tower, Device& device, const Mpi& mpi);
 
 }  // namespace carillon

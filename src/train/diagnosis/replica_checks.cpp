@@ -173,7 +173,7 @@ std::string_view text_of(const GradientChecksums& checksums) {
   return {reinterpret_cast<const char*>(checksums.data()), checksums.size() * sizeof(checksums[0])};
 }
 
-/// [rank] The checksums of all ranks.
+/// Returns the checksums of all ranks, by rank.
 std::vector<GradientChecksums> gathered(const GradientChecksums& own, const Mpi& mpi) {
   std::vector<GradientChecksums> all;
   for (const std::string& text : mpi.all_gather(text_of(own))) {

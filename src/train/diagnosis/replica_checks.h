@@ -16,9 +16,9 @@ namespace carillon {
 
 // Replicas: all ranks must hold equal variables after every step.
 //
-// Each rank computes the CRC32C of every variable and, if ranks have their own optimiser slots, of every slot. All
-// ranks compare all checksums. A difference means that memory, a link or a GPU has failed. Averaged gradients never
-// remove a difference, so training would continue with it.
+// Each rank computes the CRC32C of every variable. If ranks have their own optimiser slots, each rank also computes the
+// CRC32C of every slot. All ranks compare all checksums. A difference means that memory, a link or a GPU has failed.
+// Averaged gradients never remove a difference, so the training would continue with different variables on the ranks.
 //
 // Limitation: a fault that spreads to all ranks stays hidden. CPU ranks of one host gather each other's shards in every
 // step (src/step/update/sharded_update.h). On such ranks, a fault in a rank's own shard spreads to all ranks in the
@@ -46,13 +46,13 @@ void check_replicas(std::int64_t step, const Tower& tower, Device& device, const
 // instruction set and the same number of threads. A rank without such a partner audits itself, and finds only errors
 // that do not repeat.
 
-/// [rank] Returns the rank that each rank audits. This is the previous rank with the same key, cyclically. If no other
-/// rank has this key, it is the rank itself. `rounding_keys`: [rank] instruction set and number of threads.
+/// Returns, for each rank, the rank that it audits: the previous rank with the same key, cyclically. A rank without
+/// another rank of the same key audits itself. `rounding_keys`: [rank] instruction set and number of threads.
 std::vector<int> audited_ranks(std::span<const std::string> rounding_keys);
 
 /// Returns the text of a failed audit, or an empty text if all gradients are equal. `in_step`: [rank] checksums of the
 /// rank's own step. `in_audit`: [rank] checksums of the gradients that the rank computed from the batch of rank
-/// audited[rank]. `audited`: as audited_ranks. `rank_names`: [rank] "rank 2 on n1".
+/// audited[rank]. `audited`: the result of audited_ranks. `rank_names`: [rank] "rank 2 on n1".
 std::string audit_difference(std::int64_t step, std::span<const std::string> variables,
                              std::span<const GradientChecksums> in_step, std::span<const GradientChecksums> in_audit,
                              std::span<const int> audited, std::span<const std::string> rank_names);
@@ -64,8 +64,8 @@ class Audit {
   Audit(
       Tower& tower, Device& device, const Mpi& mpi, std::function<void()> heartbeat = [] {});
 
-  /// Tower::step with an audit. Collective. Errors: as Tower::step; failed on all ranks (the audit fails; the message
-  /// is the text of audit_difference). When an audit fails, the variables have already been updated.
+  /// Runs Tower::step with an audit. Collective. Errors: see Tower::step; failed on all ranks (the audit fails; the
+  /// message is the text of audit_difference). When an audit fails, the variables have already been updated.
   void step(StepRequest request);
 
  private:

@@ -20,7 +20,7 @@
 
 namespace carillon {
 
-/// Which values of a training are evaluated.
+/// The values of a training that an evaluation uses.
 enum class TrainedValues { variables, moving_averages };
 
 /// A rank's part of the records of an evaluation.
@@ -40,7 +40,8 @@ struct RandomSample {
 /// The number of views of an image with test-time augmentation (src/step/forward/forward_kernels.h).
 inline constexpr std::int64_t most_views = 6;
 /// The cost of an evaluation per sample and view, as a fraction of the cost of a training step per sample. An
-/// evaluation has only a forward pass, which in `carillon train` has up to 1.6 times the pixels.
+/// evaluation has only a forward pass, but its images in `carillon train` have up to 1.6 times the pixels of training
+/// images.
 inline constexpr double forward_share = 0.5;
 
 struct EvaluatorSettings {
@@ -70,8 +71,8 @@ class Evaluator {
   void load(const LoadedCheckpoint& checkpoint, TrainedValues values);
   /// Sends rank 0's parameters and buffers to every rank. Collective.
   void broadcast_from_first(const Mpi& mpi);
-  /// Copies these moving averages and buffers of the same network on the same device. `averages`: device memory in the
-  /// layout of Tower::parameters(). Call Tower::synchronize_buffers first.
+  /// Copies the given moving averages and buffers, which belong to the same network on the same device. `averages`:
+  /// device memory in the layout of Tower::parameters(). Call Tower::synchronize_buffers first.
   void load_averages(std::span<float> averages, const BufferStore& buffers);
 
   /// True if a GPU keeps the images of EvaluatorSettings::repeated.
@@ -82,16 +83,16 @@ class Evaluator {
   std::vector<float> outputs(const Batch& batch);
 
   /// Adds the outputs and targets of all records to a new metric and returns the metric. The result is equal on all
-  /// ranks. Every rank evaluates its part_of the records; the parts are merged in rank order. Calls `batch_done` after
-  /// each batch that is enqueued. With a `sample`, each rank evaluates its part of the positions in a random order of
-  /// all records, and the metric contains only the evaluated records. Collective. Errors: as Dataset::read; failed (an
-  /// output is not finite). All ranks throw together (Mpi::run_on_all).
+  /// ranks. Every rank evaluates the records that part_of returns, and the results are merged in rank order. Calls
+  /// `batch_done` after each batch that is enqueued. If `sample` is set, the records are put in a random order, each
+  /// rank evaluates its part of this order, and the metric contains only the evaluated records. Collective. Errors: see
+  /// Dataset::read; failed (an output is not finite). All ranks throw together (Mpi::run_on_all).
   std::unique_ptr<Metric> evaluate(
       const MakeMetric& make_metric, const Dataset& dataset, const Mpi& mpi,
       const std::function<void()>& batch_done = [] {}, const std::optional<RandomSample>& sample = std::nullopt);
 
  private:
-  /// The data of a batch that the metric needs when the outputs of the batch are computed.
+  /// The data of a batch that the metric needs after the outputs of the batch have been computed.
   struct PendingBatch {
     std::vector<std::uint32_t> records;  ///< the records of the valid samples
     std::vector<std::byte> targets;      ///< the targets of the valid samples
@@ -113,7 +114,7 @@ class Evaluator {
   std::unique_ptr<ForwardPass> pass_;
 };
 
-/// The score of a task. A run uses it to choose its best checkpoint and to end early.
+/// The score of a task. A run uses the score to choose its best checkpoint and to end early.
 class TaskScore {
  public:
   /// `target`: the score that ends the run. Errors: failed (the task's metric has no such score).
@@ -139,8 +140,8 @@ class TaskScore {
 
 /// Counts the evaluations of a run after the best evaluation, and decides when the run ends (--patience).
 ///
-/// The state is a function of the scores in the order of the steps. Therefore a resumed run adds the logged evaluations
-/// again and continues with the same count. All ranks add the same scores.
+/// The count depends only on the scores and their order. Therefore a resumed run adds the logged evaluations again and
+/// continues with the same count. All ranks add the same scores.
 class Patience {
  public:
   /// `max_evaluations`: the run ends after this many evaluations in a row without a better score; 0: never. `score`

@@ -44,12 +44,12 @@ Part part_of_rank(const Dataset& dataset, const std::vector<std::uint64_t>& shar
   return {shares[rank], rank + 1 < shares.size() ? shares[rank + 1] : dataset.size()};
 }
 
-/// Returns the form in which ranks exchange one record: a byte that is 1 if the record is sound, and then the target of
-/// the record.
+/// Returns the number of bytes that ranks exchange for one record: a byte that is 1 if the record is sound, and then
+/// the target of the record.
 std::size_t entry_bytes(const Dataset& dataset) { return 1 + dataset.target_bytes(); }
 
-/// Reads the targets of this rank's part with several threads. If records are damaged, throws the error of the first of
-/// them.
+/// Reads the targets of this rank's part with several threads. If records are damaged, throws the error of the first
+/// damaged record.
 std::string read_part(const Dataset& dataset, const Part& part, const TargetReading& reading) {
   const std::size_t bytes = entry_bytes(dataset), count = part.end - part.begin;
   const auto thread_count = static_cast<std::size_t>(std::max(reading.thread_count, 1));
@@ -238,7 +238,7 @@ PrefetchSettings TrainingRecords::prefetch() const {
 
 namespace {
 
-/// Returns the index of those files that `index` does not contain and that belong to this rank's part.
+/// Indexes the files that are not in `index` and that belong to this rank's part. Returns their index.
 FileIndex own_part(const std::vector<std::string>& paths, const FileIndex& index, const Mpi& mpi) {
   std::vector<std::string> own;
   int number = 0;

@@ -28,7 +28,7 @@ namespace carillon {
 
 /// Returns the index of the plain TFRecord files `paths`. All ranks pass the same paths. Rank 0 reads the index files
 /// in the directories of these files. The ranks divide the files that are not in these index files, and each rank
-/// indexes its part. Collective. Errors: as known_files and index_files.
+/// indexes its part. Collective. Errors: see known_files and index_files.
 FileIndex share_index(const std::vector<std::string>& paths, const Mpi& mpi);
 
 struct RecordOptions {
@@ -41,11 +41,11 @@ struct RecordOptions {
   std::function<void()> heartbeat = [] {};  ///< called regularly while files are copied
 };
 
-/// The end of each log line of a run on synthetic images (is_synthetic).
+/// The text at the end of each log line of a run on synthetic images (is_synthetic).
 inline constexpr const char* synthetic_note = " [synthetic data]";
 
 /// Opens the records that `patterns` match. The ranks share the work of finding the records in their files. Collective.
-/// Errors: as Dataset::open, stage_files and share_index; usage (the ranks see different files).
+/// Errors: see Dataset::open, stage_files and share_index; usage (the ranks see different files).
 Dataset open_records(const std::vector<std::string>& patterns, const RecordForm& form, RecordUse use,
                      const RecordOptions& options, const Mpi& mpi);
 
@@ -68,7 +68,7 @@ struct TargetReading {
 };
 
 /// Reads the targets of all records. The result is equal on all ranks. If the dataset is not in the memory of all
-/// ranks, each rank reads a part of the records from the files. Collective. Errors: as Dataset::read_target; data (all
+/// ranks, each rank reads a part of the records from the files. Collective. Errors: see Dataset::read_target; data (all
 /// records are damaged).
 RecordTargets read_targets(const Dataset& dataset, const TargetReading& reading, const Mpi& mpi);
 
@@ -79,9 +79,9 @@ std::shared_ptr<const RecordGroups> records_by_group(
 class TrainingRecords {
  public:
   /// Opens the records of `options.data.files`. `records`: how to open the records; this constructor sets by_file and
-  /// skips_damaged. If one of these two is true, it also sets cache to none.
+  /// skips_damaged. If by_file or skips_damaged is true, the constructor also sets cache to none.
   /// `decode_threads`: number of decoding threads of this rank, above 0. Rank 0 warns if the sample order causes many
-  /// reads or repeats many records. The referenced objects outlive this object. Collective. Errors: as open_records;
+  /// reads or repeats many records. The referenced objects outlive this object. Collective. Errors: see open_records;
   /// usage (--prefetch-bytes does not suit the records or the host).
   TrainingRecords(const TrainOptions& options, RecordOptions records, int decode_threads, const Mpi& mpi);
 
@@ -95,8 +95,8 @@ class TrainingRecords {
   /// loader.
   BatchLoader loader_from(std::uint64_t stream_position);
 
-  /// Returns the record at a position of the stream that loader_from began, for messages: "train-0, record 17". Any
-  /// thread may call it.
+  /// Returns the name of the record at a position of the sample stream, for messages: "train-0, record 17". Any thread
+  /// may call it.
   std::string name_at(std::uint64_t stream_position) const;
 
  private:
@@ -119,11 +119,11 @@ struct StagingSettings {
   std::filesystem::path directory;          ///< directory on each host for the copies
   bool by_file = false;                     ///< a host needs only the files of its ranks' shares (file_share)
   std::function<void()> heartbeat = [] {};  ///< called regularly during the work
-  /// If the last change of another process's incomplete copy is older than this, that process counts as killed.
+  /// If another process's incomplete copy has not changed for this time, the process counts as killed.
   std::chrono::seconds age_of_remains = std::chrono::hours(1);
 };
 
-/// Returns the numbers of the files that the ranks of `host` read. `hosts`: by rank (Mpi::hosts).
+/// Returns the numbers of the files that the ranks of `host` read. `hosts`: the host of each rank (Mpi::hosts).
 std::vector<std::size_t> files_needed(std::size_t file_count, bool by_file, const std::vector<int>& hosts, int host);
 
 /// Copies the files that the ranks of this host need to <directory><absolute path of the file>; each rank copies some

@@ -127,7 +127,8 @@ bool is_older(const fs::path& path, std::chrono::seconds age) {
   return std::chrono::system_clock::now() - std::chrono::system_clock::from_time_t(status.st_ctim.tv_sec) >= age;
 }
 
-/// Removes incomplete copies of killed runs. Recent copies may belong to running processes.
+/// Removes incomplete copies of killed runs. Keeps copies that are younger than `age`, because they may belong to
+/// running processes.
 void remove_remains(const std::vector<Copy>& copies, std::chrono::seconds age) {
   std::set<fs::path> directories, names;
   for (const Copy& copy : copies) {

@@ -39,23 +39,24 @@ LinearClassifier fit_classifier(
     std::int64_t classes, const std::function<void()>& heartbeat,
     const std::function<bool()>& is_over = [] { return false; });
 
-/// When the parts of a head fit end at the latest. Each part makes at least one step.
+/// The latest times at which the two parts of a head fit end. Each part makes at least one step.
 struct HeadFitLimits {
-  std::chrono::steady_clock::time_point features;  ///< the outputs of the other layers
-  std::chrono::steady_clock::time_point fit;
+  std::chrono::steady_clock::time_point features;  ///< end of computing the outputs of the other layers
+  std::chrono::steady_clock::time_point fit;       ///< end of the fit itself
 };
 
 struct HeadFit {
   std::int64_t records = 0;         ///< records of the fit
-  double seconds_per_record = 0.0;  ///< on all ranks together, for the outputs of the other layers; equal on all ranks
+  double seconds_per_record = 0.0;  ///< time in which all ranks together compute the other layers' outputs for a
+                                    ///< record; equal on all ranks
 
   /// The expected seconds of a training pass over `count` records.
   double seconds_per_pass(std::size_t count) const;
 };
 
-/// The factor of the learning rate of a training of `epochs` passes over the records after a head fit. At the full
-/// rate, the first passes make the network worse than the head fit, and only later passes make up for it. Therefore a
-/// short training has a low rate: 1 from two epochs on, otherwise (epochs / 2)^2. Measurements:
+/// Returns the factor for the learning rate of a training of `epochs` epochs after a head fit. At the full rate, the
+/// first passes make the network worse than the head fit, and only later passes make it better again. Therefore a short
+/// training has a low rate: 1 from two epochs on, otherwise (epochs / 2)^2. Measurements:
 /// docs/lab-notes/2026-11-30-fine-tuning-rates.md.
 double fine_tuning_share(double epochs);
 
@@ -64,7 +65,7 @@ bool can_fit_head(const Network& network);
 
 /// Fits the last layer of the tower's network to the records and prints a line on rank 0. Does nothing and returns
 /// nullopt if !can_fit_head(network). With `limits`, uses a random sample of the records, as large as the time permits.
-/// Also uses a random sample if the features of all records would need too much memory. Collective. Errors: as
+/// Also uses a random sample if the features of all records would need too much memory. Collective. Errors: see
 /// Evaluator::evaluate. `network`: the tower's network for the images of `records`.
 std::optional<HeadFit> fit_head(const Network& network, const TrainOptions& options, const Dataset& records,
                                 Tower& tower, const Mpi& mpi, Device& device, int decode_threads,

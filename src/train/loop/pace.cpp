@@ -7,7 +7,8 @@ namespace carillon {
 namespace {
 
 constexpr std::int64_t first_check = 4;         ///< number of steps before the first plan
-constexpr std::int64_t checks_at_the_end = 20;  ///< smallest number of plans that remain in the rest of a run
+constexpr std::int64_t checks_at_the_end = 20;  ///< the next plan is due after at most 1 / checks_at_the_end of the
+                                                ///< remaining steps
 
 double in_steps(const PhaseSeconds& spent) { return spent.data + spent.training; }
 
@@ -42,8 +43,8 @@ Pace::Pace(double seconds, std::int64_t schedule_steps, std::int64_t first_step,
   if (resumed && resumed->time_budget != seconds) {
     const double all = static_cast<double>(schedule_steps);
     point_.schedule_step = std::min(all, point_.schedule_step * resumed->time_budget / seconds);
-    // As long as the speed is unknown, assumes that the run takes as many steps per part of the schedule as before.
-    // Without a step, nothing is known.
+    // As long as the speed is unknown, assumes that the run takes as many steps per part of the schedule as before. If
+    // the run has not taken a step yet, plans the largest number of steps.
     const double steps =
         first_step > 0 ? static_cast<double>(first_step) * all / std::max(1.0, point_.schedule_step) : all;
     point_.last_step = static_cast<std::int64_t>(std::min(all, std::max(steps, static_cast<double>(first_step))));

@@ -90,7 +90,7 @@ class StepClock {
   /// Subtracts a period without steps from the measured time. `spent`: length of the period.
   void exclude(Clock::duration spent) { since_ += spent; }
 
-  /// Returns the time at which the last ended step ended.
+  /// Returns the time at which the newest completed step ended.
   Clock::time_point end() const { return end_; }
   /// Returns the time of all ended steps, which is above 0.
   double seconds() const {
@@ -120,7 +120,7 @@ class DurationNotice {
   explicit DurationNotice(std::string faster) : faster_(std::move(faster)) {}
 
   /// Records that a step ended at `end` and that `steps_left` steps follow. If the remaining steps will take more than
-  /// an hour, returns the notice. It does so at the first step that ends at least 10 seconds after the first step. The
+  /// an hour, returns the notice. Returns it at the first step that ends at least 10 seconds after the first step. The
   /// first step does not count, because it prepares the ops.
   std::optional<std::string> end_step(Clock::time_point end, std::int64_t steps_left);
   /// Subtracts a period without steps from the measured time. `spent`: length of the period.
@@ -142,12 +142,12 @@ class RankTimes {
   /// Measures from step `step` on. The referenced objects outlive this object.
   RankTimes(const Mpi& mpi, const StallDetector& stall_detector, std::int64_t step);
 
-  /// [rank] Returns the mean time per step that a rank works in the phases data and compute, in seconds. The mean is
-  /// over the steps since the last call, up to but not including `step`. Collective if there are several hosts. If
-  /// there is one host, only rank 0's result is meaningful.
+  /// Returns, for each rank, the mean time per step that the rank works in the phases data and compute, in seconds. The
+  /// mean is over the steps since the last call, up to but not including `step`. Collective if there are several hosts.
+  /// If there is one host, only rank 0's result is meaningful.
   std::vector<double> since_last(std::int64_t step);
-  /// [rank] Returns all seconds of work since the stall detector started. As for since_last, the call is collective if
-  /// there are several hosts, and on one host only rank 0's result is meaningful.
+  /// Returns, for each rank, all seconds of work since the stall detector started. Like since_last, this call is
+  /// collective if there are several hosts. On one host, only rank 0's result is meaningful.
   std::vector<double> worked() const;
 
  private:
@@ -163,10 +163,10 @@ class Stragglers {
   /// `hosts`: the name of the host of each rank, by rank.
   explicit Stragglers(std::vector<std::string> hosts) : hosts_(std::move(hosts)) {}
 
-  /// Adds the times of a few steps, which took `seconds` together. `rank_seconds`: as RankTimes::since_last. When a
-  /// rank becomes a straggler, returns a warning. A straggler's time exceeds 1.5 times the upper median of the other
-  /// ranks, and exceeds this median by 5 ms. Both conditions must hold three times in a row and for half a minute,
-  /// because other programs can delay a rank for a shorter time.
+  /// Adds the times of a few steps, which took `seconds` together. `rank_seconds`: the result of RankTimes::since_last.
+  /// When a rank becomes a straggler, returns a warning. A straggler's time exceeds 1.5 times the upper median of the
+  /// other ranks, and exceeds this median by 5 ms. Both conditions must hold three times in a row and for half a
+  /// minute, because other programs can delay a rank for a shorter time.
   std::optional<std::string> add(std::span<const double> rank_seconds, double seconds);
 
  private:

@@ -21,8 +21,8 @@ struct StepPlan {
   bool audits = false;      ///< another rank computes this rank's gradients again
   // After the step:
   bool compares = false;  ///< compare the ranks' variables
-  bool saves = false;     ///< if `last` is true, `saves` and `evaluates` are ignored, because the end of the run does
-                          ///< both
+  bool saves = false;     ///< if `last` is true, `saves` and `evaluates` are ignored, because the end of the run saves
+                          ///< and evaluates anyway
   bool evaluates = false;
   bool last = false;
 

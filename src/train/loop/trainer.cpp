@@ -169,7 +169,8 @@ void Trainer::fit_last_layer() {
                                        mpi_);
   std::optional<HeadFitLimits> limits;
   if (pace_) {
-    // The rest of the time is for the steps. A part of the features is enough for a good last layer.
+    // The head fit gets half of the remaining time, and the steps get the other half. The features of a part of the
+    // records are enough for a good last layer.
     constexpr double features_share = 1.0 / 3.0, fit_share = 1.0 / 2.0;
     const auto after = [&, left = std::max(0.0, pace_->seconds_left(phases_.seconds()))](double share) {
       return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(share * left));
@@ -263,7 +264,7 @@ ExitCode Trainer::train() {
 
 int Trainer::decode_threads() const {
   if (options_.data.decode_threads > 0) return static_cast<int>(options_.data.decode_threads);
-  // A rank with a GPU does not need its cores for anything else.
+  // A rank with a GPU needs its cores only for decoding.
   return device_.kind() == DeviceKind::cpu ? PrefetchSettings{}.thread_count : std::max(2, thread_count_);
 }
 
@@ -373,7 +374,7 @@ void Trainer::begin_pace() {
   mpi_.broadcast(std::as_writable_bytes(std::span(left)), 0);
   bool ends = left[0] <= 0.0;
   if (head_fit_) {
-    constexpr double share_of_steps = 0.8;  // the other time is for evaluations
+    constexpr double share_of_steps = 0.8;  // the rest of the time is for evaluations
     const double passes = share_of_steps * left[0] / head_fit_->seconds_per_pass(dataset()->size());
     ends = ends || passes < fewest_passes;
     const double share = ends ? 0.0 : fine_tuning_share(passes);

@@ -59,11 +59,12 @@ class Trainer {
   void report_skipped();
   /// Fits the last layer for --fit-head. Collective.
   void fit_last_layer();
-  /// Whether an evaluation has ended the run.
+  /// True if an evaluation has ended the run.
   bool ends_early() const { return has_reached_ || patience_.is_over(); }
-  /// As run_from_position(). If only this rank has an error, saves the last completed step and then rethrows the error.
+  /// Calls run_from_position(). If only this rank has an error, saves the last completed step and then rethrows the
+  /// error.
   ExitCode run_and_save_at_errors();
-  /// Saves the last completed step if it can. Returns what LastStepSaver::save returns.
+  /// Saves the last completed step if it can. Returns the result of LastStepSaver::save.
   std::string save_at_error() const;
   /// Trains from `position_`, saves and evaluates at the end.
   ExitCode run_from_position();
@@ -90,14 +91,14 @@ class Trainer {
   void evaluate();
   /// Position of the update `step` in the schedule of the learning rate.
   std::int64_t schedule_step(std::int64_t step) const;
-  /// The estimated time of an evaluation, in times of a step.
+  /// The estimated time of an evaluation, divided by the time of a step.
   double evaluation_steps() const;
   /// Logs the first plan. If --time-budget is over already, plans a single step. After a head fit, a short run begins
   /// at a later position in its schedule, with a lower rate. If the time suffices for less than one pass over the
-  /// records, the steps would only make the network worse: then plans a single step at the lowest rate. Collective.
+  /// records, plans a single step at the lowest rate, because more steps would only make the network worse. Collective.
   void begin_pace();
-  /// Whether the state after the head fit is evaluated. With --time-budget, only if the evaluation takes a small part
-  /// of the rest of the time. Collective.
+  /// True if the state after the head fit is to be evaluated. With --time-budget, the evaluation must take only a small
+  /// part of the remaining time. Collective.
   bool evaluates_head() const;
   /// Fits the rest of the run into --time-budget. Collective.
   void replan();

@@ -140,7 +140,8 @@ void TrainingLog::open(std::int64_t first_step) {
     writer_->first_step = first_step;
     const CheckpointOptions& checkpoint = options.checkpoint;
     if (checkpoint.fresh) remove_run_files(checkpoint.train_dir);
-    // A write may fail, for example if the disk is full. So the checkpoint is complete before anything is replaced.
+    // A write may fail, for example if the disk is full. Therefore the checkpoint is complete before anything is
+    // replaced.
     const bool from_best = checkpoint.resume == ResumeMode::best;
     if (from_best) save_best_as_checkpoint(checkpoint.train_dir, first_step);
     if (checkpoint.begins_plan) begin_next_plan(checkpoint.train_dir);
@@ -202,7 +203,7 @@ void TrainingLog::count_step(double data_wait_seconds) {
 void TrainingLog::count_result(const StepResult& result) {
   if (!writer_) return;
   writer_->clock.end_step(result.reduce_seconds, result.finished);
-  if (writer_->options.optimizer.time_budget > 0.0) return;  // the budget limits the duration
+  if (writer_->options.optimizer.time_budget > 0.0) return;  // no notice: the budget already limits the duration
   const std::int64_t left = writer_->options.optimizer.max_steps - result.step - 1;
   const std::optional<std::string> notice = writer_->duration_notice.end_step(result.finished, left);
   if (notice) writer_->log->console().print(*notice);

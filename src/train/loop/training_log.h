@@ -43,7 +43,7 @@ class TrainingLog {
     RunPosition position;
     ExitCode code = ExitCode::done;
     PhaseSeconds seconds = {};
-    std::vector<double> rank_work = {};             ///< as RunSummary::rank_work
+    std::vector<double> rank_work = {};             ///< see RunSummary::rank_work
     std::optional<StepScore> best_checkpoint = {};  ///< nullopt: the run keeps no best checkpoint
     std::string_view stopped_by = "a signal";       ///< only with ExitCode::stopped
   };
@@ -55,8 +55,9 @@ class TrainingLog {
   TrainingLog& operator=(const TrainingLog&) = delete;
 
   /// Opens the logs in the train directory, which must exist, for the steps from `first_step` on. With --fresh, first
-  /// removes the files of earlier runs; with --resume best, the checkpoints after `first_step`. The next plan becomes
-  /// the plan if the run belongs to it. Collective. Errors: io; as save_best_as_checkpoint.
+  /// removes the files of earlier runs. With --resume best, first removes the checkpoints of steps after `first_step`.
+  /// If the run belongs to the next plan, makes the next plan the plan. Collective. Errors: io; see
+  /// save_best_as_checkpoint.
   void open(std::int64_t first_step);
   /// If metrics.jsonl has no line for the last step before this run, adds this line without times. The line is missing
   /// if rank 0 ended before it logged the step. Requires `open`.
@@ -78,7 +79,7 @@ class TrainingLog {
   /// Logs histograms and images of a step. Call it after the averaging of gradients and before the update. The norm of
   /// the gradient, which the histograms contain, is logged with the step. The tower outlives the log. Collective.
   void summarize(std::int64_t step, const Batch& batch, const Tower& tower, Device& device);
-  /// Logs the line and the scalars of a step if the plan asks for them. `rank_seconds`: see RankTimes::since_last.
+  /// Logs the line and the scalars of a step if the plan requests them. `rank_seconds`: see RankTimes::since_last.
   void log_step(const StepPlan& plan, const StepResult& result, double learning_rate,
                 std::vector<double> rank_seconds = {});
   /// Updates the progress bar. Prints the nodes of the captured step once (--log-device-placement).

@@ -72,8 +72,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, device, instructions, thread
 
 namespace {
 
-/// The room in /dev/shm that the messages between the ranks of a host need. For Open MPI, it is the size of its file
-/// for each rank. For NCCL, it was not measured; it is the usual size for GPU containers (--shm-size=1g).
+/// The room in /dev/shm that the messages between the ranks of a host need. For Open MPI, this is the size of the file
+/// that Open MPI makes for each rank. The size for NCCL was not measured: it is the usual size for GPU containers
+/// (--shm-size=1g).
 constexpr double mpi_bytes_per_rank = 4 << 20, nccl_bytes = 1e9;
 
 std::ptrdiff_t ranks_on(const std::string& host, const std::vector<RankFacts>& ranks) {

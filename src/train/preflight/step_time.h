@@ -52,8 +52,8 @@ struct StepTime {
 };
 
 /// Measures a step with the largest batch, up to settings.batch_size, that memory and settings.seconds permit. Runs at
-/// least 4 steps of Device::min_samples images per thread, even if they exceed settings.seconds. Errors: usage (the
-/// network does not support the images, or a single image needs too much memory).
+/// least 4 steps with Device::min_samples images per thread, even if these steps take longer than settings.seconds.
+/// Errors: usage (the network does not support the images, or a single image needs too much memory).
 StepTime measure_step(MakeNetwork make, const StepTimeSettings& settings, Device& device);
 
 }  // namespace carillon

@@ -148,8 +148,8 @@ int read_tiff(std::span<const std::uint8_t> file, const Colour& background, Deco
   std::array<char, 1024> reason{};
   if (TIFFRGBAImageOK(tiff.get(), reason.data()) == 0) throw UnsupportedPicture{reason.data()};
   std::vector<std::uint32_t> pixels(std::size_t{height} * width);
-  // Requests the orientation that the file states, so that libtiff does not reverse rows or columns: libtiff cannot
-  // swap height and width.
+  // Requests the orientation that the file states, so that libtiff does not reverse rows or columns. The caller applies
+  // the whole orientation, because libtiff cannot swap height and width.
   if (TIFFReadRGBAImageOriented(tiff.get(), width, height, pixels.data(), orientation, 1) == 0) {
     fail(ExitCode::data, "is damaged: {}", source.error.data());
   }
