@@ -122,8 +122,8 @@ BroadcastGradient<T, multiplies> broadcast_gradient(const BroadcastAxes& axes, c
   return kernel;
 }
 
-/// y = the mean of x. The mean is computed like the gradient of a broadcast: y is operand a, and x is the result of the
-/// broadcast. T: float or Bf16.
+/// y = the mean of x over some axes. The sums are the same as in the gradient of a broadcast from the shape of y to the
+/// shape of x. T: float or Bf16.
 template <typename T>
 struct MeanForward {
   GradientAxes axes;

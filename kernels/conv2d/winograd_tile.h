@@ -188,7 +188,8 @@ struct WinogradExtent {
   static_assert(n_filters % 2 == 0, "finite points come in pairs after the first, and infinity makes the count even");
   static constexpr auto input_matrix = polynomials<n, n_filters>();
   static constexpr auto output_matrix = powers<n, m>(false);
-  /// Returns the index that point i of the tile has among the n_filters points.
+  /// The points of a tile are the first n - 1 of the n_filters points, and the last one. Returns the index of point i
+  /// of the tile in the list of n_filters points.
   static constexpr int point(int i) { return i == n - 1 ? n_filters - 1 : i; }
 };
 

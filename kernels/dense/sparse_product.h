@@ -1,8 +1,8 @@
 // sparse_product.h: dense's products c = a b (+ bias, then ReLU). They skip zeros of a, and are divided among threads.
 //
 // The order of every sum depends neither on the number of threads nor on the zeros, so the results have equal bits. The
-// sparsity of a changes only the time, with one exception. If a zero of a is skipped, its product with an infinity or
-// NaN of b adds nothing. Whether a zero is skipped depends on other elements of a.
+// number of zeros in matrix a changes only the time, with one exception. If a zero of a is skipped, its product with an
+// infinity or NaN of b adds nothing. Whether a zero is skipped depends on other elements of a.
 #pragma once
 
 #include "carillon/core/tensor.h"

@@ -49,8 +49,8 @@ CARILLON_HOST_DEVICE inline ClassTerms class_terms(const ClassLogit& logit, doub
   return {factor * minus_log, factor * (1.0 + gamma * logit.probability() * ratio)};
 }
 
-/// Returns the gradient of a row's loss with respect to the logit of one class. `own_slope`: the product of the class's
-/// target, its weight and h. `row_slope`: the sum of `own_slope` over the row.
+/// Returns the gradient of a row's loss with respect to the logit of one class. `own_slope`: target * class weight *
+/// h(p) of this class. `row_slope`: the sum of `own_slope` over all classes of the row.
 CARILLON_HOST_DEVICE inline double class_gradient(const ClassLogit& logit, double own_slope, double row_slope) {
   return logit.probability() * (row_slope - own_slope) - own_slope * logit.rest();
 }

@@ -167,7 +167,7 @@ std::string man_page(const Manual& manual) {
   for (const std::string& synopsis : manual.synopses) page += plain(synopsis) + "\n";
   page += ".fi\n";
   if (!manual.description.empty()) page += fmt::format(".SH DESCRIPTION\n.nf\n{}\n.fi\n", plain(manual.description));
-  page += ".SH OPTIONS\n.ad l\n";  // left-aligned: lists of choices have no spaces to stretch
+  page += ".SH OPTIONS\n.ad l\n";  // left-aligned; justified text would have wide gaps
   for (const ManualGroup& group : manual.groups) {
     if (group.options.empty()) continue;
     if (!group.heading.empty()) page += fmt::format(".SS {}\n", plain(group.heading));

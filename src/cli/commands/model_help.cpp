@@ -49,7 +49,7 @@ void print_networks(const OptionSet& set, const ProgramSpec& program_spec, Train
   const DataOptions& data = options.data;
   const Task task = task_of(program_spec, schema, options.task);
   OptimizerSettings update = options.optimizer.update;
-  update.groups.clear();  // ignored: the pattern of a group may match no variable of a listed network
+  update.groups.clear();  // without groups: their patterns may match no variable of a listed network
   update.decay_exclude.clear();
   update.layer_decay = 1.0;
   StepTimeSettings settings{
