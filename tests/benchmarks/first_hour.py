@@ -43,9 +43,11 @@ PEERS = {
     "plain, 64 px": ("--network", "plain", "--size", 64),
     # These are the peers for `--ours --from FILE.onnx`. They start from the same weights, which were trained on ImageNet.
     "EfficientNet-Lite0, 224 px": (
-        "--network", "efficientnet_lite0", "--size", 224, "--batch", 16, "--learning-rate", 0.01, "--fp32"),
+        "--network", "efficientnet_lite0", "--size", 224, "--batch", 16, "--head-share", 0.3, "--learning-rate", 0.001,
+        "--fp32"),
     "EfficientNet-Lite0, 128 px, bf16": (
-        "--network", "efficientnet_lite0", "--size", 128, "--batch", 16, "--learning-rate", 0.01),
+        "--network", "efficientnet_lite0", "--size", 128, "--batch", 16, "--head-share", 0.3, "--learning-rate", 0.0003,
+        "--optimizer", "adamw"),
 }  # fmt: skip
 
 

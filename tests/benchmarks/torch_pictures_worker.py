@@ -168,16 +168,45 @@ def keep_statistics(network):
             module.eval()
 
 
+def fit_head(network, images, labels, options, started):
+    """Trains the last layer for a part of the time, on features of whole pictures, which are computed once."""
+    end = options.head_share * options.cpu_seconds
+    whole = F.interpolate if images.shape[-1] != options.size else lambda x, **_: x
+    features, count = [], 0
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=options.bf16):
+        while count < len(images) and time.process_time() - started < 0.8 * end:
+            batch = whole(normalize(images[count : count + 64], options.scaling), size=(options.size,) * 2, mode="bilinear")
+            features.append(network._avg_pooling(network.extract_features(batch)).flatten(1).float())
+            count += len(batch)
+    if not features:
+        return
+    features, head = torch.cat(features).clone(), network._fc
+    optimizer = torch.optim.LBFGS(head.parameters(), lr=1.0, max_iter=20, line_search_fn="strong_wolfe")
+
+    def loss():
+        optimizer.zero_grad()
+        value = F.cross_entropy(head(features), labels[:count], label_smoothing=0.1) + 1e-3 * head.weight.square().sum()
+        value.backward()
+        return value
+
+    while time.process_time() - started < end and optimizer.state[head.weight].get("n_iter", 0) < 300:
+        optimizer.step(loss)
+
+
 def train(network, images, labels, options, started):
     """Trains, and returns the number of steps. The schedule of the learning rate depends on the used processor time, so
     it ends when the budget is used."""
     if options.network in PRETRAINED:
         keep_statistics(network)
+        fit_head(network, images, labels, options, started)
     trained = [p for p in network.parameters() if p.requires_grad]
     decayed = [p for p in trained if p.ndim > 1]
     others = [p for p in trained if p.ndim <= 1]
     groups = [{"params": decayed, "weight_decay": options.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.SGD(groups, lr=options.learning_rate, momentum=0.9, nesterov=True, fused=True)
+    if options.optimizer == "adamw":
+        optimizer = torch.optim.AdamW(groups, lr=options.learning_rate, fused=True)
+    else:
+        optimizer = torch.optim.SGD(groups, lr=options.learning_rate, momentum=0.9, nesterov=True, fused=True)
     steps, order, begin = 0, torch.empty(0, dtype=torch.int64), time.process_time()
     while (now := time.process_time()) - started < options.cpu_seconds:
         if len(order) < options.batch:
@@ -224,6 +253,8 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--learning-rate", type=float, default=0.1, help="peak of the one-cycle schedule")
+    parser.add_argument("--optimizer", choices=("nesterov", "adamw"), default="nesterov")
+    parser.add_argument("--head-share", type=float, default=0.0, help="part of the time that trains the last layer only")
     parser.add_argument("--weight-decay", type=float, default=5e-4)
     parser.add_argument("--augment", choices=("pad", "resized"), default="resized", help="kind of random crop")
     parser.add_argument("--least-area", type=float, default=0.5, help="smallest area of a resized crop, 0 to 1")

@@ -77,8 +77,8 @@ TEST(ChooseTraining, AFineTuningKeepsTheNetworkAndChoosesTheSize) {
   input.pictures = 20'000;
   EXPECT_EQ(choose_training(input).candidate, (Candidate{"resnet34", 64}));
   input.pictures = 1000;
-  input.shape.side = 130;
-  EXPECT_EQ(choose_training(input).candidate.image_size, 128);
+  input.shape.side = 32;
+  EXPECT_EQ(choose_training(input).candidate.image_size, 224) << "small pictures are enlarged";
 }
 
 TEST(ChooseTraining, AFineTuningStopsAtASizeThatTheNetworkRefuses) {

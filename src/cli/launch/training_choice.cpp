@@ -129,7 +129,7 @@ TrainingChoice choose_training(const ChoiceInput& input) {
     }
   };
   for (std::size_t i = 1; i < candidates.size(); ++i) {
-    const bool would_enlarge = input.shape.side > 0 && candidates[i].image_size > input.shape.side;
+    const bool would_enlarge = !input.fine_tunes && input.shape.side > 0 && candidates[i].image_size > input.shape.side;
     if (would_enlarge || !input.may_measure() || takes_too_long(candidates[i])) break;
     choice.candidate = candidates[i];
   }

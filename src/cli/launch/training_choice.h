@@ -94,9 +94,10 @@ struct TrainingChoice {
 
 /// Chooses a candidate. The first candidate is always suitable. The choice is the last candidate before the first
 /// unsuitable candidate. A candidate is unsuitable if the time is too short to train it for enough epochs. It is also
-/// unsuitable if its network does not support its image size, or if its images are larger than the median shorter side
-/// of the pictures. If no time is given, the rule plans the time that the first candidate needs for many epochs, within
-/// limits.
+/// unsuitable if its network does not support its image size. A training from nothing also refuses images that are
+/// larger than the median shorter side of the pictures. A fine-tuning enlarges pictures, because its weights know
+/// objects of the size that they have in large images. If no time is given, the rule plans the time that the first
+/// candidate needs for many epochs, within limits.
 TrainingChoice choose_training(const ChoiceInput& input);
 
 /// The parts of a training's time, in seconds.
