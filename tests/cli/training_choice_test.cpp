@@ -79,6 +79,10 @@ TEST(ChooseTraining, AFineTuningKeepsTheNetworkAndChoosesTheSize) {
   input.pictures = 1000;
   input.shape.side = 32;
   EXPECT_EQ(choose_training(input).candidate.image_size, 224) << "small pictures are enlarged";
+  input.pictures = 50;
+  input.seconds = 10.0;  // 5 epochs take 3 s at 224 pixels; 5000 pictures take 5 s at 64 pixels, and 11 s at 96
+  input.seconds_per_picture = machine(0.0005);
+  EXPECT_EQ(choose_training(input).candidate.image_size, 64) << "few steps would make the network worse";
 }
 
 TEST(ChooseTraining, AFineTuningStopsAtASizeThatTheNetworkRefuses) {
@@ -228,7 +232,7 @@ TEST(CheckEvaluates, RefusesSizesThatTheNetworkCannotEvaluate) {
 
 /// The head fit uses the running statistics of batch norms. With the statistics of a batch, its outputs would be wrong.
 TEST(TrainingSettings, OfAFineTuningAfterAHeadFitFreezeBatchNorms) {
-  TrainingChoice choice{.candidate = {"resnet18", 64}, .batch_size = 128, .fine_tunes = true, .epochs = 9.0};
+  TrainingChoice choice{.candidate = {"resnet18", 64}, .batch_size = 128, .fine_tunes = true, .passes = 9.0};
   const std::string fitted = training_settings(choice, 100);
   for (const char* const line : {"fit-head = true\n", "freeze-batch-norm = true\n", "optimizer = adamw\n",
                                  "clip-norm = 1\n", "learning-rate = 0.0004\n"}) {
@@ -243,9 +247,9 @@ TEST(TrainingSettings, OfAFineTuningAfterAHeadFitFreezeBatchNorms) {
 }
 
 TEST(TrainingSettings, OfAShortFineTuningHaveALowRate) {
-  TrainingChoice choice{.candidate = {"resnet18", 64}, .batch_size = 32, .fine_tunes = true, .epochs = 1.0};
+  TrainingChoice choice{.candidate = {"resnet18", 64}, .batch_size = 32, .fine_tunes = true, .passes = 1.0};
   EXPECT_THAT(training_settings(choice, 100), HasSubstr("\nlearning-rate = 5e-05\n"));
-  choice.epochs.reset();  // with a time budget, image_train adapts the rate
+  choice.passes.reset();  // with a time budget, image_train adapts the rate
   EXPECT_THAT(training_settings(choice, 100), HasSubstr("\nlearning-rate = 0.0002\n"));
 }
 
@@ -257,7 +261,7 @@ TEST(TrainingSettings, OnlyBuiltInTransformersExpectPixelsFromMinusOneToOne) {
 
 TEST(TrainingSettings, OfNetworksWithLayerNormsUseAdamw) {
   const TrainingChoice choice{
-      .candidate = {"vit_small_patch16_224", 224}, .batch_size = 64, .fine_tunes = true, .epochs = 4.0};
+      .candidate = {"vit_small_patch16_224", 224}, .batch_size = 64, .fine_tunes = true, .passes = 4.0};
   const std::string transformer = training_settings(choice, 100);
   for (const char* const line : {"optimizer = adamw\n", "layer-decay = 0.75\n", "preprocessing = inception\n",
                                  "learning-rate = 0.000125\n", "regularization = 0\n"}) {

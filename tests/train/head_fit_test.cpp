@@ -70,6 +70,11 @@ TEST(FitClassifier, GivesEachClassItsShareOfTheProbability) {
   for (std::size_t c = 0; c < classes; ++c) EXPECT_NEAR(mean[c], share[c], 2e-3) << c;
 }
 
+TEST(FineTuningPasses, HaveAtLeast2500Samples) {
+  EXPECT_EQ(fine_tuning_passes(10'000.0, 5000), 2.0);
+  EXPECT_EQ(fine_tuning_passes(5000.0, 70), 2.0);
+}
+
 TEST(FineTuningShare, IsLowInAShortTraining) {
   EXPECT_EQ(fine_tuning_share(-1.0), 0.0);
   EXPECT_EQ(fine_tuning_share(0.5), 0.0625);

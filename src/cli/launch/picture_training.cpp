@@ -18,6 +18,7 @@
 #include "src/train/checkpointing/run_checkpoints.h"
 #include "src/train/checkpointing/torch_weights.h"
 #include "src/train/evaluation/evaluator.h"
+#include "src/train/loop/head_fit.h"
 
 namespace carillon {
 namespace {
@@ -331,7 +332,9 @@ std::optional<TrainingPlan> PictureTraining::make_plan() {
   plan.evaluation_seconds = length.evaluation;
   const double epochs =
       static_cast<double>(length.expected * choice.batch_size) / static_cast<double>(records.training);
-  if (length.seconds == 0.0) choice.epochs = epochs;
+  if (length.seconds == 0.0) {
+    choice.passes = fine_tuning_passes(static_cast<double>(length.expected * choice.batch_size), records.training);
+  }
   std::string settings = training_settings(choice, length.steps);
   if (length.seconds > 0.0) settings += fmt::format("time-budget = {:.1f}\n", length.seconds);
   const std::int64_t eval_every = evaluation_interval(length.expected, records.of(plan.watched), choice.batch_size);

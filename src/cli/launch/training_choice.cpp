@@ -122,7 +122,10 @@ TrainingChoice choose_training(const ChoiceInput& input) {
   }
   const auto takes_too_long = [&](const Candidate& candidate) {
     try {
-      return choice.seconds < epochs * epoch_of(candidate);
+      const double seconds = epoch_of(candidate);
+      const double samples = choice.seconds / seconds * static_cast<double>(input.pictures);
+      const bool is_short = input.fine_tunes && fine_tuning_share(fine_tuning_passes(samples, input.pictures)) < 1.0;
+      return is_short || choice.seconds < epochs * seconds;
     } catch (const Error& error) {
       if (error.code() != ExitCode::usage) throw;
       return true;  // the network refuses the size, or needs too much memory
@@ -204,7 +207,7 @@ std::string training_settings(const TrainingChoice& choice, std::int64_t steps) 
   const auto batch = static_cast<double>(choice.batch_size);
   const bool fits_head =
       choice.fine_tunes && choice.target == TargetKind::class_index && can_fit_head(network_of(choice.candidate));
-  const double share = fits_head && choice.epochs ? fine_tuning_share(*choice.epochs) : 1.0;
+  const double share = fits_head && choice.passes ? fine_tuning_share(*choice.passes) : 1.0;
   // A path to an ONNX file is not written here, because a config file cannot hold every path.
   if (!is_onnx_file(choice.candidate.network)) set("model", choice.candidate.network);
   set("image-size", choice.candidate.image_size);

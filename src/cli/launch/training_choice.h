@@ -88,12 +88,14 @@ struct TrainingChoice {
   TargetKind target = TargetKind::class_index;
   std::string preprocessing = {};    ///< --preprocessing; empty: the network's default
   std::int64_t eval_image_size = 0;  ///< --eval-image-size; 0: image size of the candidate
-  /// Passes over the pictures, if the user chose the number of steps. nullopt: image_train adapts the rate to the time.
-  std::optional<double> epochs = {};
+  /// Passes of the fine-tuning (fine_tuning_passes), if the user chose the number of steps. nullopt: image_train adapts
+  /// the rate to the time.
+  std::optional<double> passes = {};
 };
 
 /// Chooses a candidate. The first candidate is always suitable. The choice is the last candidate before the first
-/// unsuitable candidate. A candidate is unsuitable if the time is too short to train it for enough epochs. It is also
+/// unsuitable candidate. A candidate is unsuitable if the time is too short to train it for enough epochs, or if it is
+/// too short for the full learning rate of a fine-tuning (fine_tuning_share). A candidate is also
 /// unsuitable if its network does not support its image size. A training from nothing also refuses images that are
 /// larger than the median shorter side of the pictures. A fine-tuning enlarges pictures, because its weights know
 /// objects of the size that they have in large images. If no time is given, the rule plans the time that the first

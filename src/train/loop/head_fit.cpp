@@ -208,9 +208,14 @@ double HeadFit::seconds_per_pass(std::size_t count) const {
   return seconds_per_record / forward_share * static_cast<double>(count);
 }
 
-double fine_tuning_share(double epochs) {
-  constexpr double epochs_for_full_rate = 2.0;
-  const double part = std::clamp(epochs / epochs_for_full_rate, 0.0, 1.0);
+double fine_tuning_passes(double samples, std::int64_t records) {
+  constexpr std::int64_t fewest_samples = 2500;
+  return samples / static_cast<double>(std::max(records, fewest_samples));
+}
+
+double fine_tuning_share(double passes) {
+  constexpr double passes_for_full_rate = 2.0;
+  const double part = std::clamp(passes / passes_for_full_rate, 0.0, 1.0);
   return part * part;
 }
 

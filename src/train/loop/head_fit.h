@@ -54,11 +54,15 @@ struct HeadFit {
   double seconds_per_pass(std::size_t count) const;
 };
 
-/// Returns the factor for the learning rate of a training of `epochs` epochs after a head fit. At the full rate, the
+/// Returns the passes of a fine-tuning that processes `samples` samples out of `records` records. With few records, a
+/// pass has 2500 samples, because a fine-tuning needs many steps.
+double fine_tuning_passes(double samples, std::int64_t records);
+
+/// Returns the factor for the learning rate of a fine-tuning of this length after a head fit. At the full rate, the
 /// first passes make the network worse than the head fit, and only later passes make it better again. Therefore a short
-/// training has a low rate: 1 from two epochs on, otherwise (epochs / 2)^2. Measurements:
-/// docs/lab-notes/2026-11-30-fine-tuning-rates.md.
-double fine_tuning_share(double epochs);
+/// fine-tuning has a low rate: 1 from two passes on, otherwise (passes / 2)^2. Measurements:
+/// docs/lab-notes/2026-11-30-fine-tuning-rates.md, docs/lab-notes/2026-11-30-fine-tuning-few-pictures.md.
+double fine_tuning_share(double passes);
 
 /// True if the last op of the network is a dense layer with biases, which fit_head can fit.
 bool can_fit_head(const Network& network);

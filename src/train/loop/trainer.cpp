@@ -375,11 +375,12 @@ void Trainer::begin_pace() {
   bool ends = left[0] <= 0.0;
   if (head_fit_) {
     constexpr double share_of_steps = 0.8;  // the rest of the time is for evaluations
-    const double passes = share_of_steps * left[0] / head_fit_->seconds_per_pass(dataset()->size());
+    const auto records = static_cast<std::int64_t>(dataset()->size());
+    const double passes = fine_tuning_passes(share_of_steps * left[0] / head_fit_->seconds_per_pass(1), records);
     ends = ends || passes < fewest_passes;
     const double share = ends ? 0.0 : fine_tuning_share(passes);
     pace_->start_at(latest_position(optimizer_.learning_rate, options_.optimizer.max_steps, share));
-    if (ends) log_.print("the time suffices for less than one pass over the records: the run ends after the fit");
+    if (ends) log_.print("the time is too short to train the other layers: the run ends after the fit");
   }
   if (ends) {
     pace_->replan(position_.step, 1, spent);

@@ -94,8 +94,9 @@ class Trainer {
   /// The estimated time of an evaluation, divided by the time of a step.
   double evaluation_steps() const;
   /// Logs the first plan. If --time-budget is over already, plans a single step. After a head fit, a short run begins
-  /// at a later position in its schedule, with a lower rate. If the time suffices for less than one pass over the
-  /// records, plans a single step at the lowest rate, because more steps would only make the network worse. Collective.
+  /// at a later position in its schedule, with a lower rate. If the time suffices for less than one pass
+  /// (fine_tuning_passes), plans a single step at the lowest rate, because more steps would only make the network
+  /// worse. Collective.
   void begin_pace();
   /// True if the state after the head fit is to be evaluated. With --time-budget, the evaluation must take only a small
   /// part of the remaining time. Collective.
