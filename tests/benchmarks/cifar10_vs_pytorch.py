@@ -1,11 +1,11 @@
-"""Compares the training speed of cifar10_train, PyTorch and JAX on one CPU: CIFAR-10, batch 128 per rank, whole training loop.
+"""Compares the training speed of cifar10_train and PyTorch on one CPU: CIFAR-10, batch 128 per rank, whole training loop.
 
   python tests/benchmarks/cifar10_vs_pytorch.py --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION
 
-All programs do the same work, including distortions, LRN, weight decay and moving averages (see torch_cifar_worker.py
-and jax_cifar_worker.py). Carillon writes no summaries. Each round runs every configuration once, in a separate process.
+Both programs do the same work, including distortions, LRN, weight decay and moving averages (see
+torch_cifar_worker.py). Carillon writes no summaries. Each round runs every configuration once, in a separate process.
 The result is the median over rounds; the ratio compares the best configurations. Prints Markdown. Needs an idle machine
-and a Python with torch and jax.
+and a Python with torch.
 
 On a processor without AMX or AVX512-BF16, add --only "fp32|PyTorch": such a processor emulates bf16, which is many
 times slower.
@@ -46,7 +46,6 @@ def configure(comparison):
     comparison.add_theirs_distributed(name, 2, *FAST, environment=KEEP_MEMORY)
     name = "PyTorch channels_last, bf16 autocast, gloo DDP, 2 ranks"
     comparison.add_theirs_distributed(name, 2, *FAST, "--autocast", environment=KEEP_MEMORY)
-    comparison.add_jax("jax_cifar_worker.py")
 
 
 if __name__ == "__main__":

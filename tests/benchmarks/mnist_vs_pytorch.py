@@ -70,7 +70,12 @@ def configure(comparison):
             comparison.add_theirs(name, threads, *flags)
         if "--compile" not in flags:
             comparison.add_theirs_distributed(f"PyTorch {variant}, gloo DDP, 2 ranks", 2, *flags)
-    comparison.add_jax("jax_worker.py", threads=(1, 2))
+    if not options.no_jax:
+        comparison.peers.append("jax")
+        for variant, flags in (("", ()), (", bf16", ("--bf16",))):
+            for threads in (1, 2):
+                name = f"JAX{variant}, {threads} thread{'s' if threads > 1 else ''}"
+                comparison.add_theirs(name, threads, *flags, worker="jax_worker.py")
 
 
 def configure_defaults(comparison):
@@ -98,4 +103,5 @@ if __name__ == "__main__":
     parser = versus.arguments(__doc__.splitlines()[0], "directory of the IDX files", steps=6000, seconds=4.0)
     parser.add_argument("--regime", choices=("scaled", "defaults"), default="scaled")
     parser.add_argument("--random-pixels", action="store_true")
+    parser.add_argument("--no-jax", action="store_true")
     versus.main(parser, "mnist_train", "torch_worker.py", 100, configure)

@@ -1,8 +1,8 @@
-"""Compares the training speed of cifar10_train, PyTorch and JAX for a modern network on CIFAR-10, whole training loop.
+"""Compares the training speed of cifar10_train and PyTorch for a modern network on CIFAR-10, whole training loop.
 
   python tests/benchmarks/resnet_vs_pytorch.py --network resnet9 --bin build/bin --data FOLDER_OF_THE_BINARY_VERSION
 
-All programs do the same work (see torch_resnet_worker.py and jax_cifar_worker.py). PyTorch is measured in fp32 and with bf16 autocast.
+Carillon and PyTorch do the same work (see torch_resnet_worker.py). PyTorch is measured in fp32 and with bf16 autocast.
 Each round runs every configuration once, in a separate process. The result is the median over rounds; the ratio
 compares the best configurations. Prints Markdown. Needs an idle machine and a Python with torch.
 
@@ -14,7 +14,6 @@ import versus
 from cifar10_vs_pytorch import HUGE_PAGES, KEEP_MEMORY
 
 NETWORKS = ("resnet9", "resnet18_cifar", "resnet50", "airbench94", "airbench96")
-JAX_NETWORKS = ("resnet9", "resnet18_cifar", "airbench94")  # jax_cifar_worker.py has these networks
 BATCH = 128  # samples per rank
 OPTIONS = (
     "--summary-every", 0, "--log-every", 1, "--optimizer", "nesterov", "--momentum", 0.9, "--weight-decay", 5e-4,
@@ -49,8 +48,6 @@ def configure(comparison):
     comparison.add_theirs_distributed(name, 2, *fast, environment=KEEP_MEMORY)
     name = "PyTorch channels_last, bf16 autocast, gloo DDP, 2 ranks"
     comparison.add_theirs_distributed(name, 2, *fast, "--autocast", environment=KEEP_MEMORY)
-    if comparison.options.network in JAX_NETWORKS:
-        comparison.add_jax("jax_cifar_worker.py", "--network", comparison.options.network)
 
 
 if __name__ == "__main__":

@@ -63,16 +63,6 @@ class Versus:
 
         self.others[name] = run
 
-    def add_jax(self, worker, *options, threads=(2,)):
-        """Adds runs of JAX in fp32 and bf16. worker: its script."""
-        if self.options.no_jax:
-            return
-        self.peers.append("jax")
-        for variant, flags in (("", ()), (", bf16", ("--bf16",))):
-            for count in threads:
-                name = f"JAX{variant}, {count} thread{'s' if count > 1 else ''}"
-                self.add_theirs(name, count, *flags, *options, worker=worker)
-
     def add_theirs_distributed(self, name, ranks, *options, environment=()):
         """Adds runs of PyTorch's DistributedDataParallel with gloo, with one thread per rank."""
 
@@ -115,7 +105,6 @@ def arguments(description, data_help, steps, seconds):
     parser.add_argument("--steps", type=int, default=steps, help="steps per run of our program")
     parser.add_argument("--seconds", type=float, default=seconds, help="seconds of measurement per run of PyTorch")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
-    parser.add_argument("--no-jax", action="store_true", help="leave JAX out")
     return parser
 
 
