@@ -40,12 +40,15 @@ TEST(Pace, FindsTheLatestPositionWithAShareOfTheHighestRate) {
   EXPECT_NEAR(latest_position(falling, 1000, 0.0), 999.0, 1.0);
 }
 
-/// `carillon train --more` continues from the fit of the last layer if no later state was better.
-TEST(Pace, ALargerBudgetContinuesARunWithoutSteps) {
-  const PacePoint fitted{.step = 0, .schedule_step = 250.0, .last_step = 1, .seconds = 20.0, .time_budget = 30.0};
-  const Pace pace(60.0, 1000, 0, fitted);
-  EXPECT_EQ(pace.point().last_step, 1000);
-  EXPECT_EQ(pace.schedule_step(0), 125);
+/// If the time is too short, a run ends one step after the fit of the last layer. `carillon train --more` continues
+/// from this step, or from the fit.
+TEST(Pace, ALargerBudgetContinuesARunThatEndedAfterTheFit) {
+  for (const std::int64_t step : {0, 1}) {
+    const PacePoint fitted{.step = 0, .schedule_step = 250.0, .last_step = 1, .seconds = 20.0, .time_budget = 30.0};
+    const Pace pace(60.0, 1000, step, fitted);
+    EXPECT_EQ(pace.point().last_step, 1000) << step;
+    EXPECT_EQ(pace.schedule_step(step), step == 0 ? 125 : 500);
+  }
 }
 
 TEST(Pace, MayBeginLaterInTheSchedule) {

@@ -44,9 +44,9 @@ Pace::Pace(double seconds, std::int64_t schedule_steps, std::int64_t first_step,
     const double all = static_cast<double>(schedule_steps);
     point_.schedule_step = std::min(all, point_.schedule_step * resumed->time_budget / seconds);
     // As long as the speed is unknown, assumes that the run takes as many steps per part of the schedule as before. If
-    // the run has not taken a step yet, plans the largest number of steps.
+    // the run has ended before its first plan, plans the largest number of steps.
     const double steps =
-        first_step > 0 ? static_cast<double>(first_step) * all / std::max(1.0, point_.schedule_step) : all;
+        first_step >= first_check ? static_cast<double>(first_step) * all / std::max(1.0, point_.schedule_step) : all;
     point_.last_step = static_cast<std::int64_t>(std::min(all, std::max(steps, static_cast<double>(first_step))));
   }
   point_.time_budget = seconds;
