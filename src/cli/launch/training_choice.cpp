@@ -105,9 +105,6 @@ std::vector<std::int64_t> fine_tuning_sizes() { return {64, 96, 128, 160, 224}; 
 
 TrainingChoice choose_training(const ChoiceInput& input) {
   const std::vector<Candidate> candidates = permitted(input.fixed, input.fine_tunes);
-  const auto epoch_of = [&](const Candidate& candidate) {
-    return static_cast<double>(input.pictures) * input.seconds_per_picture(candidate);
-  };
   TrainingChoice choice{.candidate = candidates.front(),
                         .batch_size = input.batch_size,
                         .seconds = input.seconds.value_or(0.0),
@@ -118,14 +115,14 @@ TrainingChoice choose_training(const ChoiceInput& input) {
   const double epochs = input.fine_tunes ? wanted_fine_tuning_epochs : wanted_epochs;
   if (!input.seconds) {
     const double usual = input.fine_tunes ? usual_fine_tuning_epochs : usual_epochs;
-    choice.seconds = std::clamp(usual * epoch_of(candidates.front()), shortest_training_seconds, most_seconds);
+    const double epoch = static_cast<double>(input.pictures) * input.seconds_per_picture(candidates.front());
+    choice.seconds = std::clamp(usual * epoch, shortest_training_seconds, most_seconds);
   }
   const auto takes_too_long = [&](const Candidate& candidate) {
     try {
-      const double seconds = epoch_of(candidate);
-      const double samples = choice.seconds / seconds * static_cast<double>(input.pictures);
-      const bool is_short = input.fine_tunes && fine_tuning_share(fine_tuning_passes(samples, input.pictures)) < 1.0;
-      return is_short || choice.seconds < epochs * seconds;
+      const double samples = choice.seconds / input.seconds_per_picture(candidate);
+      return samples < epochs * static_cast<double>(input.pictures) ||
+             (input.fine_tunes && fine_tuning_passes(samples, input.pictures) < full_rate_passes);
     } catch (const Error& error) {
       if (error.code() != ExitCode::usage) throw;
       return true;  // the network refuses the size, or needs too much memory

@@ -95,7 +95,7 @@ struct TrainingChoice {
 
 /// Chooses a candidate. The first candidate is always suitable. The choice is the last candidate before the first
 /// unsuitable candidate. A candidate is unsuitable if the time is too short to train it for enough epochs, or if it is
-/// too short for the full learning rate of a fine-tuning (fine_tuning_share). A candidate is also
+/// too short for full_rate_passes of a fine-tuning. A candidate is also
 /// unsuitable if its network does not support its image size. A training from nothing also refuses images that are
 /// larger than the median shorter side of the pictures. A fine-tuning enlarges pictures, because its weights know
 /// objects of the size that they have in large images. If no time is given, the rule plans the time that the first

@@ -204,9 +204,7 @@ LinearClassifier fit_classifier(std::span<const float> features, std::int64_t fe
   return fitted;
 }
 
-double HeadFit::seconds_per_pass(std::size_t count) const {
-  return seconds_per_record / forward_share * static_cast<double>(count);
-}
+double HeadFit::training_seconds_per_record() const { return seconds_per_record / forward_share; }
 
 double fine_tuning_passes(double samples, std::int64_t records) {
   constexpr std::int64_t fewest_samples = 2500;
@@ -214,8 +212,7 @@ double fine_tuning_passes(double samples, std::int64_t records) {
 }
 
 double fine_tuning_share(double passes) {
-  constexpr double passes_for_full_rate = 2.0;
-  const double part = std::clamp(passes / passes_for_full_rate, 0.0, 1.0);
+  const double part = std::clamp(passes / full_rate_passes, 0.0, 1.0);
   return part * part;
 }
 

@@ -50,17 +50,20 @@ struct HeadFit {
   double seconds_per_record = 0.0;  ///< time in which all ranks together compute the other layers' outputs for a
                                     ///< record; equal on all ranks
 
-  /// The expected seconds of a training pass over `count` records.
-  double seconds_per_pass(std::size_t count) const;
+  /// The expected seconds in which all ranks together train on a record.
+  double training_seconds_per_record() const;
 };
 
 /// Returns the passes of a fine-tuning that processes `samples` samples out of `records` records. With few records, a
 /// pass has 2500 samples, because a fine-tuning needs many steps.
 double fine_tuning_passes(double samples, std::int64_t records);
 
+/// The smallest number of passes that permits the full learning rate.
+inline constexpr double full_rate_passes = 2.0;
+
 /// Returns the factor for the learning rate of a fine-tuning of this length after a head fit. At the full rate, the
 /// first passes make the network worse than the head fit, and only later passes make it better again. Therefore a short
-/// fine-tuning has a low rate: 1 from two passes on, otherwise (passes / 2)^2. Measurements:
+/// fine-tuning has a low rate: 1 from full_rate_passes on, otherwise (passes / full_rate_passes)^2. Measurements:
 /// docs/lab-notes/2026-11-30-fine-tuning-rates.md, docs/lab-notes/2026-11-30-fine-tuning-few-pictures.md.
 double fine_tuning_share(double passes);
 

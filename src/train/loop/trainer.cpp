@@ -376,7 +376,8 @@ void Trainer::begin_pace() {
   if (head_fit_) {
     constexpr double share_of_steps = 0.8;  // the rest of the time is for evaluations
     const auto records = static_cast<std::int64_t>(dataset()->size());
-    const double passes = fine_tuning_passes(share_of_steps * left[0] / head_fit_->seconds_per_pass(1), records);
+    const double samples = share_of_steps * left[0] / head_fit_->training_seconds_per_record();
+    const double passes = fine_tuning_passes(samples, records);
     ends = ends || passes < fewest_passes;
     const double share = ends ? 0.0 : fine_tuning_share(passes);
     pace_->start_at(latest_position(optimizer_.learning_rate, options_.optimizer.max_steps, share));
